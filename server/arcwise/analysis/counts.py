@@ -60,9 +60,10 @@ def same_units(task: Task, other: Task) -> bool:
 
 
 def same_codes(task: Task, other: Task) -> bool:
-    """Return whether a code means the same in both tasks, so that their counts may be added up.
+    """Return whether each code means the same in both tasks, so that their counts may be added up.
 
-    Comparing kernels is not enough: "inset" and "clamp" may have the same kernel for different values.
+    Comparing kernels is not enough: the placements "inset" and "clamp" may have the same kernel for different
+    values.
     """
     one, two = (
         (each.domain, each.mechanism.name, each.mechanism.placement, each.mechanism.kernel)

@@ -16,9 +16,9 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  #
 def write_rows(file: TextIO, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
     """Write a line of column names and a line for each row; an absent or None value is an empty cell.
 
-    A text that a spreadsheet would read as a formula gets an apostrophe in front, and so does a text that
-    begins with an apostrophe: removing one leading apostrophe from each text restores the original. Numbers
-    stay numbers, with all their digits. The file must be opened with ``newline=""``.
+    A text that a spreadsheet would read as a formula gets an apostrophe in front. A text that begins with an
+    apostrophe gets another one. So removing one leading apostrophe from each text restores the original.
+    Numbers stay numbers, with all their digits. The file must be opened with ``newline=""``.
     """
     writer = csv.writer(file, lineterminator="\r\n")
     writer.writerow(_cell(name) for name in columns)

@@ -39,7 +39,7 @@ def head_from_dict(document: Mapping[str, Any], names: Iterable[str]) -> dict[st
 
 
 def checked_document(kind: str, read: Callable[[], Read]) -> Read:
-    """Return the result of `read` for a document; raise `ParameterError` if the document has another form."""
+    """Return the result of `read` for a document; raise `ParameterError` if the document is malformed."""
     try:
         return read()
     except KeyError as error:

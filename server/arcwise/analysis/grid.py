@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray, IntArray
 
 SINGLE_VALUES = 24
-"""Size of a lattice up to which each value is a bin of its own."""
+"""Size of the largest lattice on which each value is a bin of its own."""
 
 
 class Values(NamedTuple):
@@ -33,12 +33,12 @@ class Values(NamedTuple):
     steps: int
 
     def covered(self, low: int, high: int, *, outer: bool) -> FloatArray:
-        """Return 1 for each cell with values only from `low` to `high`, 0 for one without any, shape (N,).
+        """Return 1 for each cell with only values from `low` to `high`, 0 for each without any, shape (N,).
 
-        For a cell with some of these values, `outer` says whether it counts. On a circle `high` may be beyond
-        the last value.
+        A cell that holds both values in this range and others is 1 if `outer` is true. On a circle `high` may
+        be beyond the last value.
         """
-        if self.size == self.steps:  # a circle, where a cell is one value
+        if self.size == self.steps:  # a circle: each cell is one value
             return ((self.first - low) % self.size <= high - low).astype(np.float64)
         least, most = (self.first, self.last) if outer else (self.last, self.first)
         return ((least <= high) & (low <= most)).astype(np.float64)
@@ -53,9 +53,10 @@ class Values(NamedTuple):
 
 
 def values_of(mechanism: Mechanism) -> Values | None:
-    """Return the values of a lattice with a node each, or None if values are rounded to nodes.
+    """Return the values of a lattice that has a node for each value, or None if values are rounded to nodes.
 
-    Also None on a lattice with the rounding "stochastic", and on a lattice that is too large for a node each.
+    The result is also None on a lattice with the rounding "stochastic", and on a lattice with too many values
+    to have a node for each.
     """
     lattice, kernel = mechanism.lattice, mechanism.kernel
     if lattice is None or mechanism.rounds:
@@ -76,7 +77,7 @@ def cell_edges(mechanism: Mechanism) -> FloatArray:
     """Return the edges of the nodes' cells on the unit domain, shape (N+1,), increasing.
 
     A cell reaches half way to its neighbours. On an interval the end cells reach to 0 and 1. On a circle the
-    first cell is that of `first_cell`, which contains 0, and the cells span exactly 1.
+    first edge is the start of the cell of `first_cell`, which contains 0, and the cells span exactly 1.
     """
     kernel = mechanism.kernel
     if kernel.circular:
@@ -96,8 +97,8 @@ def bin_edges(mechanism: Mechanism) -> FloatArray:
 def wave_phases(places: FloatArray, number: int, *, circular: bool) -> FloatArray:
     """Return the phases of waves at places on the unit domain, the longest wave first, shape (number, M).
 
-    Their cosines make whole and half turns over an interval; on a circle their cosines and sines make whole
-    turns.
+    Over an interval the cosines of the phases make whole and half turns. On a circle the cosines of the
+    phases are cosines and sines of whole turns.
     """
     if circular:
         turns = np.arange(2, number + 2) // 2
@@ -115,7 +116,7 @@ def _first(mechanism: Mechanism) -> tuple[int, float]:
 
 
 def to_domain(domain: Domain, unit: float) -> float:
-    """Return a position on, or outside, the unit domain in the unit of the domain: always finite."""
+    """Return a position on, or outside, the unit domain as a finite number in the unit of the domain."""
     with np.errstate(over="ignore"):
         value = float(domain.from_unit(np.float64(unit)))
     return min(max(value, -sys.float_info.max), sys.float_info.max)
@@ -124,8 +125,8 @@ def to_domain(domain: Domain, unit: float) -> float:
 def coarse_notes(mechanism: Mechanism) -> tuple[str, ...]:
     """Return notes on nodes that differ from the values.
 
-    One note is about a kernel of fewer than 32 nodes to which values are rounded, and one is about a lattice
-    that is too large for a node each.
+    One note is about kernels with fewer than 32 nodes, to which values are rounded. The other is about
+    lattices with too many values to have a node for each.
     """
     nodes, size = mechanism.kernel.nodes, mechanism.domain.size
     notes = []
@@ -139,8 +140,8 @@ def coarse_notes(mechanism: Mechanism) -> tuple[str, ...]:
 def arc_cover(edges: FloatArray, first: float, length: float) -> FloatArray:
     """Return the share of each cell that lies in the arc that starts at `first`, shape (M,).
 
-    All lengths are in turns. The edges, shape (M+1,), increase by 1 in all, from any start. An arc of length
-    1 or more is the whole circle, one of 0 or less is empty.
+    All lengths are in turns. The edges, shape (M+1,), increase by 1 from the first to the last; the first may
+    be any number. An arc of length 1 or more is the whole circle, and an arc of length 0 or less is empty.
     """
     if length >= 1.0:
         return np.ones(len(edges) - 1)

@@ -29,7 +29,7 @@ Time: TypeAlias = "str | int | date | datetime"
 """A date, a time (UTC unless it has an offset) or the number of an epoch."""
 
 _MAX_KEPT = 64
-"""Number of cached answers, for requests that only ask whether an answer has changed."""
+"""Number of answers in the cache; for a cached answer, a request only asks whether it has changed."""
 
 _MAX_SAID = 300
 """Most characters of an answer that an error quotes, if the answer is not a problem document."""
@@ -38,8 +38,8 @@ _MAX_SAID = 300
 class Reader:
     """Reads tasks and estimates from a server.
 
-    Answers are cached: if the same is asked again and no report has arrived, the server says so in a few
-    bytes. A `Reader` may be used from several threads.
+    Answers are cached: if a request is repeated and no report has arrived since, the server answers with a
+    few bytes. A `Reader` may be used from several threads.
 
     Parameters
     ----------
@@ -51,10 +51,11 @@ class Reader:
         Seconds to wait for a connection, and for each part of an answer; an estimate of a large task with
         bands takes a few seconds.
     insecure
-        True: allow http:// to other machines too, because the connection is encrypted otherwise.
+        Whether to allow http:// to other machines too, because something else encrypts the connection.
     client
-        An `httpx.Client` that provides the connections: its proxies, its TLS, its pool. Nothing else of it is
-        used, so its authentication cannot be sent in place of the key. It is left open.
+        An `httpx.Client` that provides the connections: its proxies, its TLS, its pool. No other setting of
+        the client is used, so its authentication cannot be sent in place of the key. The reader does not
+        close it.
 
     Raises
     ------
@@ -64,7 +65,8 @@ class Reader:
 
     Notes
     -----
-    Every method raises `AnswerError` if the server refuses, with its words, or if there is no answer.
+    Every method raises `AnswerError` if there is no answer, or if the server refuses the request; the error
+    then quotes the server's reason.
 
     Examples
     --------
@@ -113,7 +115,7 @@ class Reader:
         """Return a task by its id, or by its name if exactly one open task has it."""
         found = _task(self._document(_path(task), ()))
         if isinstance(task, Task) and found != task:
-            raise AnswerError("the server returned another task than the one that was asked for")
+            raise AnswerError("the server returned another task than the requested one")
         return found
 
     def estimate(
@@ -210,7 +212,7 @@ class Reader:
         bands: bool = False,
         origin: float | None = None,
     ) -> Comparison:
-        """Return how other reports, of another task or of other epochs, differ from a task's reports.
+        """Return how the population of other reports, of another task or other epochs, differs from a task's.
 
         Parameters
         ----------
@@ -239,7 +241,7 @@ class Reader:
     def document(
         self, task: Task | str, kind: str = "estimate", asked: Iterable[tuple[str, str]] = ()
     ) -> dict[str, Any]:
-        """Return the JSON object of an answer, with the server's additions, such as what it withholds.
+        """Return the JSON object of an answer, with the server's additions, such as withheld parts.
 
         Parameters
         ----------

@@ -35,14 +35,15 @@ class Shown:
         ----------
         ax
             Axes to draw onto, one or several, instead of a new figure; they are returned. The parts of the
-            picture take them in order. An estimate on an interval has a density and a distribution function;
-            on a circle it has a rose, for axes with ``projection="polar"``. A series has its estimates; a
-            comparison has its differences and those of its shares. Further parts are not drawn.
+            picture are drawn onto them in order. The picture of an estimate on an interval has a density and
+            a distribution function; on a circle it has a rose, for axes with ``projection="polar"``. The
+            picture of a series has a part for each estimate. The picture of a comparison has a part for
+            differences of values and a part for differences of shares. Parts without axes are not drawn.
         width
             Width of a new figure, in inches. Below 6, parts are drawn below each other, not side by side.
         fit
-            Drawing of an estimate's distribution: "modes" with as many modes as the reports show
-            (`Distribution.modes`), "raw" with every peak of the fit, of which most are noise.
+            Drawing of an estimate's distribution: "modes" draws as many modes as the reports show
+            (`Distribution.modes`); "raw" draws every peak of the fit, and most of these peaks are noise.
 
         Raises
         ------
@@ -63,15 +64,15 @@ class Shown:
         Parameters
         ----------
         library
-            "pandas" or "polars", the library of the DataFrame. Unless given: pandas if installed, else
-            Polars.
+            "pandas" or "polars", the library of the DataFrame. The default is pandas if it is installed,
+            otherwise Polars.
 
         Raises
         ------
         MissingExtraError
-            If the library, or both, are not installed.
+            If the library is not installed; without `library`, if neither is installed.
         ParameterError
-            If `library` is another name.
+            If `library` is neither "pandas" nor "polars".
         """
         return frame(list(tidy_rows(self._document())), library)
 

@@ -1,7 +1,7 @@
 """One thread of linear algebra for all computations of the server and the command line.
 
-They multiply small matrices hundreds of times. More threads would wait for one another, use ten times the
-processor time, and take the other cores from processes that collect reports.
+The computations multiply small matrices hundreds of times. More threads would wait for one another, use ten
+times the processor time, and take the other cores from processes that collect reports.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ if TYPE_CHECKING:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Limit the linear algebra libraries to one thread: a context, or a decorator as ``@one_thread()``."""
+    """Limit linear algebra to one thread, in a with block or as the decorator ``@one_thread()``."""
     with _controller().limit(limits=1, user_api="blas"):
         yield
 
 
 @cache
 def _controller() -> ThreadpoolController:
-    # Libraries that are loaded later would not be limited, and scipy has its own.
+    # The limit does not reach libraries that are loaded later, and scipy loads its own linear algebra
+    # library.
     import scipy.linalg  # noqa: F401
 
-    # Finding the libraries takes most of a millisecond; once is enough because they stay loaded.
+    # Finding the libraries takes most of a millisecond. They stay loaded, so they are searched only once.
     return ThreadpoolController()

@@ -46,7 +46,7 @@ _IN_UNIT = (
     "mode",
     "quantile",
 )
-"""Estimates in the unit of the values; the variance is in its square, and all others have no unit."""
+"""Estimates in the unit of the values. The variance is in its square; all other estimates have no unit."""
 
 _LIBRARIES = ("pandas", "polars")
 

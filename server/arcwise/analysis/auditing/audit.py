@@ -2,9 +2,10 @@
 
 For any event S and any two inputs, (epsilon, delta)-LDP implies P(S | x) <= e^epsilon P(S | x') + delta. So
 ``log((p - delta) / q)`` is a lower bound of epsilon, where p is a lower confidence bound of P(S | x) and q an
-upper one of P(S | x'). Both are Clopper and Pearson's, which are exact at any count. The events and the
-inputs are chosen on other outputs than the counted ones, so only the few chosen ones share the error: m
-events have 2 m bounds, each at (1 - level) / (2 m).
+upper one of P(S | x'). Both bounds are those of Clopper and Pearson, which are exact at any count. The events
+and the inputs are chosen on one half of the outputs and counted in the other half. So only the few chosen
+events share the error: m events have 2 m bounds, each wrong with a probability of at most (1 - level) / (2
+m).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _CAUTION = 3.0
 """Standard errors subtracted from a candidate's score, so that events favoured by chance are not chosen."""
 _NEVER = "never"
 _FREQUENT = 1e-3
-"""Share of an input's outputs from which a class that another input never gave looks like a leak."""
+"""A class that one input never gave looks like a leak if it has this share of another input's outputs."""
 
 
 class _Candidate(NamedTuple):
@@ -72,13 +73,13 @@ def audit(
     ----------
     mechanism
         A function of one value that returns a float, an int, a string or a tuple of these; or a `Mechanism`,
-        a `Task` or a `Group` of arcwise, with all values of the group at the same share of their domains. A
+        a `Task` or a `Group` of arcwise. All values of a group are at the same share of their domains. A
         parameter named ``rng`` gets a numpy generator.
     domain, epsilon, delta
-        The claim: (epsilon, delta)-LDP for all values of the domain. The default is that of the mechanism,
-        task or group; the default delta of a function is 0.
+        The claim: (epsilon, delta)-LDP for all values of the domain. The default is the claim of the
+        mechanism, task or group. A function has no default, except 0 for delta.
     samples
-        The number of calls, half of them to choose the events. At least 10,000.
+        The number of calls, at least 10,000. Half of them serve to choose the events.
     level
         Confidence of the bound.
     vectorised
@@ -87,10 +88,11 @@ def audit(
     inputs
         Values to try; by default about 25 of the domain, including its ends and their neighbours.
     seed
-        Makes an audit repeatable, for arcwise's mechanisms, functions with a parameter ``rng``, and functions
-        that draw from the generators of the modules `random` and `numpy.random`.
+        The seed that makes an audit repeatable. It works for arcwise's mechanisms, for functions with a
+        parameter ``rng``, and for functions that draw from the generators of the modules `random` and
+        `numpy.random`.
     progress
-        Called with the calls made, all calls, and a description.
+        A function that is called with the number of calls made, the number of all calls, and a description.
 
     Raises
     ------
@@ -158,7 +160,7 @@ class _Calls:
 def _choose(outputs: dict[float, Outputs], delta: float) -> list[_Candidate]:
     """Return the events that promise the largest bounds, with their inputs.
 
-    There is one of each kind, and the most frequent one that the other input never gave.
+    There is an event of each kind, and also the most frequent event that the other input never gave.
     """
     best: dict[str, _Candidate] = {}
     values = list(outputs)
@@ -172,7 +174,7 @@ def _choose(outputs: dict[float, Outputs], delta: float) -> list[_Candidate]:
 def _candidates(
     sorting: Sorting, outputs: dict[float, Outputs], values: list[float], delta: float
 ) -> Iterable[tuple[str, _Candidate]]:
-    """Yield the best events of each pair of inputs for a sorting, with the kind in which they compete."""
+    """Yield the best events of each pair of inputs for a sorting, with the kind in which each competes."""
     labels = [sorting.classes(outputs[value]) for value in values]
     classes, place = np.unique(np.concatenate(labels), return_inverse=True)
     ends = np.cumsum([each.size for each in labels])[:-1]
@@ -195,8 +197,9 @@ def _candidates(
 def _best_event(counts: IntArray, others: IntArray, delta: float) -> tuple[float, IntArray]:
     """Return the set of classes with the largest cautious bound of epsilon, and that bound.
 
-    The best sets are those of the largest ratios [Neyman and Pearson]. The ratios come from one half of these
-    counts, shape (2, classes), and the other half judges the sets. Otherwise chance would choose.
+    The best sets consist of the classes with the largest ratios of both inputs' probabilities [Neyman and
+    Pearson]. The ratios come from one half of these counts, shape (2, classes), and the other half judges the
+    sets. Otherwise chance would choose.
     """
     there = np.flatnonzero(counts.any(axis=0))
     ratios = (counts[0, there] + 1.0) / (others[0, there] + 1.0)
@@ -209,7 +212,7 @@ def _best_event(counts: IntArray, others: IntArray, delta: float) -> tuple[float
 
 
 def _cautious(counts: IntArray, calls: Any) -> tuple[FloatArray, FloatArray]:
-    """Return Wilson's bounds, which are fast; the final tests use exact ones."""
+    """Return Wilson's bounds, which are fast; the final tests use exact bounds."""
     share, square = counts / calls, _CAUTION**2 / calls
     centre = share + square / 2
     half = np.sqrt(square * (share * (1 - share) + square / 4))

@@ -1,7 +1,7 @@
-"""Calls of a mechanism to audit, any function or one of arcwise's own, and their outputs as arrays.
+"""Calls of an audited mechanism, which may be any function or one of arcwise's, and the outputs as arrays.
 
-Every key and number of an output is a function of this output alone, independent of the others. So counting
-them later counts events of the output.
+Every key and every number of an output is a function of this output alone, and does not depend on other
+outputs. So counting keys or numbers later counts events of the outputs.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray, IntArray
 
 _STEPS = 16
-"""Number of equal steps of the domain for the inputs."""
+"""Number of equal steps into which the inputs divide the domain."""
 _GOLDEN = 0.6180339887498949
 _BETWEEN = 7
-"""Number of inputs between these steps; their doubles have all bits in use."""
+"""Number of further inputs between these steps, chosen so that all bits of their doubles are in use."""
 _CLOSE = 2.0**-20
-"""Distance of the neighbours of the ends, as a share of the domain."""
+"""Distance from the ends to their neighbours, as a share of the domain."""
 
 _FLOATS = (float, np.floating)
 _INTEGERS = (int, np.integer, np.bool_)
 _ROWS = (tuple, list, np.ndarray)
 _FACTOR = np.int64(-7046029254386353131)
-"""Odd, so that no bits are lost; 2^64 over the golden ratio."""
+"""2^64 divided by the golden ratio; it is odd, so that no bits are lost."""
 
 
 class Outputs(NamedTuple):
@@ -50,7 +50,7 @@ class Outputs(NamedTuple):
     raw: Sequence[Any]
     """The returned values, one for each call."""
     keys: IntArray
-    """Equal for equal outputs, shape (n,). Floats are equal if their bits are."""
+    """Numbers that are equal for equal outputs, shape (n,). Floats are equal if all their bits are equal."""
     numbers: tuple[FloatArray, ...]
     """The components of the outputs, each of shape (n,); NaN if a component is missing or not a number."""
     floats: tuple[bool, ...]
@@ -68,7 +68,7 @@ class _Column(NamedTuple):
     numbers: FloatArray
     floats: bool
     missing: Any = False
-    """A mask of the outputs with fewer components, shape (n,)."""
+    """A mask of the outputs that lack this component, shape (n,)."""
 
 
 def joined(parts: Sequence[Outputs]) -> Outputs:
@@ -100,7 +100,7 @@ def read_outputs(raw: Any, count: int) -> Outputs:
         columns = _columns(list(raw))
     keys = columns[0].keys
     for each in columns[1:]:
-        mixed = (keys ^ (keys >> np.int64(29))) * _FACTOR + each.keys  # wraps: a hash of the row
+        mixed = (keys ^ (keys >> np.int64(29))) * _FACTOR + each.keys  # overflow wraps: a hash of the row
         keys = np.where(each.missing, keys, mixed)
     return Outputs(raw, keys, tuple(each.numbers for each in columns), tuple(each.floats for each in columns))
 
@@ -118,14 +118,14 @@ def _columns(raw: list[Any]) -> list[_Column]:
 
 
 def _column(values: list[Any]) -> _Column:
-    """Return a component: quickly if all are floats, or all integers, and otherwise one by one."""
+    """Return a component: quickly if all its values are floats, or all are integers; otherwise one by one."""
     kinds = set(map(type, values))
     if all(issubclass(kind, _FLOATS) for kind in kinds):
         return _numeric(np.array(values, np.float64))
     if all(issubclass(kind, _INTEGERS) for kind in kinds):
         try:
             return _numeric(np.array(values, np.int64))
-        except OverflowError:  # one of them has more than 64 bits
+        except OverflowError:  # an integer has more than 64 bits
             pass
     known = {(type(each), repr(each)): each for each in values}
     found = {name: _one(each) for name, each in known.items()}
@@ -154,7 +154,7 @@ def _one(value: Any) -> tuple[int, float]:
 
 
 def _checked(value: Any) -> Any:
-    """Return a component with a complete repr, or raise `ParameterError`."""
+    """Return a component if its repr shows all of it, or raise `ParameterError`."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if value is None or isinstance(value, _FLOATS + _INTEGERS + (str, bytes)):
@@ -200,7 +200,7 @@ def claimed(
 def default_inputs(domain: Domain) -> list[float]:
     """Return the inputs of a domain: every value of a small lattice, otherwise about 25 of the domain.
 
-    For a continuous domain these are its ends and their neighbours, equal steps, and places between them.
+    On a continuous domain these are its ends and their neighbours, equal steps, and places between the steps.
     """
     most = _STEPS + _BETWEEN + 2
     if domain.discrete:
@@ -215,7 +215,7 @@ def default_inputs(domain: Domain) -> list[float]:
 
 
 def sampler(mechanism: object, *, vectorised: bool, seed: int | None) -> Sampler:
-    """Return a mechanism as a function of an input and a number of calls that returns the outputs."""
+    """Return a function that calls a mechanism with an input a number of times and returns the outputs."""
     source: Randomness = SYSTEM if seed is None else InsecureSeededRandomness(seed)
     if isinstance(mechanism, Group):
         return _group(mechanism, source)

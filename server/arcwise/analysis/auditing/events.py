@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from arcwise.typing import BoolArray, FloatArray, IntArray
 
 _BINS = (16, 256)
-"""Numbers of ranges with equal counts over all inputs: few for broad differences, many for one place."""
+"""Numbers of ranges with equal counts over all inputs: 16 show broad differences, 256 a single place."""
 _REPEATED = 6
-"""How often, over all inputs, a value has to appear to be a separate class."""
+"""A value that appears at least this often, over all inputs, is a separate class."""
 _NAMED = 3
-"""Values or ranges named in descriptions; the rest are only counted."""
+"""Most values or ranges that a description names; it only counts the others."""
 
 
 class Sorting(ABC):
@@ -34,7 +34,7 @@ class Sorting(ABC):
     """The kind of the classes; the best event of each kind is tested."""
 
     centre: float | None = None
-    """The input to which it refers; None for all inputs."""
+    """The input to which the sorting refers; None for all inputs."""
 
     @abstractmethod
     def classes(self, outputs: Outputs) -> IntArray:
@@ -42,7 +42,7 @@ class Sorting(ABC):
 
     @abstractmethod
     def words(self, classes: IntArray) -> str:
-        """Return a description of outputs in these classes, which are in ascending order."""
+        """Return a description of the outputs in these classes, which must be in ascending order."""
 
 
 class Event(NamedTuple):
@@ -109,7 +109,7 @@ class _Values(Sorting):
 
 
 class _LowBits(Sorting):
-    """Classes of floats: the powers of 2 of the size and of the lowest set bit."""
+    """Classes of floats: the powers of 2 of a float's size and of its lowest set bit."""
 
     def __init__(self, component: int, several: bool, centre: float | None = None) -> None:
         self.kind = "low bits" if centre is None else "low bits of the distance"

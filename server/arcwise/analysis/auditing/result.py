@@ -14,9 +14,9 @@ from arcwise.digits import rounded_down, rounded_up
 class Finding:
     """An event that was chosen on one half of the outputs and counted in the other.
 
-    `kind` is "range", "value", "low bits" or "low bits of the distance"; `event` describes the outputs.
-    `count` and `other_count` are the numbers of such outputs of each input, `input` and `other`, in `calls`
-    calls. `epsilon`, at least 0, is the lower bound from this event. All bounds of an audit hold together.
+    `kind` is "range", "value", "low bits" or "low bits of the distance"; `event` describes the outputs. In
+    `calls` calls each, the input `input` gave `count` such outputs, and the input `other` gave `other_count`.
+    `epsilon`, at least 0, is the lower bound from this event. All bounds of an audit hold together.
     """
 
     kind: str
@@ -65,7 +65,7 @@ class Audit:
 
     @property
     def support_leaks(self) -> tuple[Finding, ...]:
-        """The findings above the claim with outputs that one input gives and the other never gave."""
+        """The findings above the claim with outputs that one input gave and the other input never gave."""
         return tuple(each for each in self.findings if not each.other_count and each.epsilon > self.claim)
 
     def to_dict(self) -> dict[str, Any]:

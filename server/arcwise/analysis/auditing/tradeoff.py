@@ -1,9 +1,9 @@
 """The hypothesis-testing region of a mechanism: how well any test distinguishes two inputs by one report.
 
 An attacker knows that the input is one of two, and decides by a report. The false alarm is the probability of
-rejecting the first input if it is true. The missed detection is that of keeping it if the second is true
-(Geng and Viswanath, section I-A1, equations 3 to 11). All results are exact: the probabilities are the
-kernel's integers over 2^64, and the best tests are those of Neyman and Pearson.
+rejecting the first input if it is true. The missed detection is the probability of keeping the first input if
+the second is true (Geng and Viswanath, section I-A1, equations 3 to 11). All results are exact: the
+probabilities are the kernel's integers over 2^64, and the best tests are those of Neyman and Pearson.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _MOST_WORK = 2**23
-"""Most pairs of nodes times codes that are compared for the worst pair, which takes some seconds."""
+"""Most pairs of nodes, times codes, among which the worst pair is searched: this takes some seconds."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Tradeoff:
     false_alarm
         The false alarms of the corners, ascending from 0 to 1; exact.
     missed_detection
-        The missed detections of the same corners: the least at that false alarm, falling from at most 1 to 0;
-        exact.
+        The missed detections of the same corners, falling from at most 1 to 0; exact. Each is the least
+        missed detection at the corner's false alarm.
     """
 
     inputs: tuple[float, float]
@@ -66,7 +66,8 @@ class Tradeoff:
     def delta(self, epsilon: float) -> float:
         """Return the least delta with ``missed >= 1 - delta - e^epsilon false alarm`` at every test.
 
-        It is for these two inputs in this order, for an epsilon of at least 0; rounded to a float.
+        The delta is for these two inputs in this order, and for an epsilon of at least 0. It is rounded to a
+        float.
         """
         growth = Fraction(math.exp(checked_real("epsilon", epsilon, least=0)))
         corners = zip(self.false_alarm, self.missed_detection, strict=True)
@@ -138,7 +139,8 @@ def tradeoff(mechanism: Mechanism | Task | Kernel, first: float, second: float) 
 def worst_tradeoff(mechanism: Mechanism | Task | Kernel) -> Tradeoff:
     """Return the region of the two inputs that are easiest to distinguish: with the least sum of both errors.
 
-    No value between two nodes is worse than the nodes, so all pairs of nodes are compared.
+    Values between two nodes are never easier to distinguish than the nodes, so only pairs of nodes are
+    compared.
 
     Parameters
     ----------
@@ -158,7 +160,7 @@ def worst_tradeoff(mechanism: Mechanism | Task | Kernel) -> Tradeoff:
             f"{_MOST_WORK:,}, got {pairs:,} pairs and {kernel.codes:,} codes; name two inputs instead"
         )
     rows = [kernel.row(node) for node in range(kernel.nodes)]
-    firsts = range(1) if kernel.circular else range(kernel.nodes)  # any pair on a circle can be turned
+    firsts = range(1) if kernel.circular else range(kernel.nodes)  # a turned pair is as good
     best = max(
         ((s, t) for s in firsts for t in range(s + 1, kernel.nodes)),
         key=lambda pair: sum(abs(v - w) for v, w in zip(rows[pair[0]], rows[pair[1]], strict=True)),
@@ -179,7 +181,7 @@ def _parts(mechanism: object) -> tuple[Kernel, Mechanism | None]:
 
 
 def _value(own: Mechanism | None, node: int) -> float:
-    """Return a value at a node: for a clamped mechanism, the end beyond the first or the last node."""
+    """Return the value at a node, moved into the domain; without a mechanism, the node's number."""
     if own is None:
         return float(node)
     if own.lattice is not None:
@@ -199,7 +201,7 @@ def _row(mechanism: object, value: float) -> list[Fraction]:
         return [Fraction(weight) for weight in kernel.row(node)]
     position = own.locate(value)
     node = int(position)
-    # A device compares 53 bits of a draw with the fraction.
+    # A device compares 53 random bits with the fraction.
     share = Fraction(math.ceil((position - node) * 2**53), 2**53)
     low = kernel.row(node % kernel.nodes)
     if not share:
@@ -209,7 +211,7 @@ def _row(mechanism: object, value: float) -> list[Fraction]:
 
 
 def _region(inputs: tuple[float, float], first: Sequence[Fraction], second: Sequence[Fraction]) -> Tradeoff:
-    """Return the lower boundary: codes are rejected in falling order of the ratio of both weights."""
+    """Return the lower boundary: codes are rejected by the ratio of both weights, the largest first."""
     codes = [(v, w) for v, w in zip(first, second, strict=True) if v or w]
     codes.sort(key=cmp_to_key(_by_ratio))
     alarm, missed = [Fraction(0)], [Fraction(1)]

@@ -1,3 +1,3 @@
-"""Central privacy: the information that counts of n reports reveal to a reader who sees no single report."""
+"""Central privacy: what counts of n reports reveal to a reader who sees none of these reports."""
 
 __all__: list[str] = []

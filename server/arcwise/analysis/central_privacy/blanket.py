@@ -2,7 +2,7 @@
 
 Balle, Bell, Gascon and Nissim (2019) split every row into a rest and a part that all rows share, the blanket
 ``w_j = min over s of R_s(j)``. Suppose the adversary knows which devices have drawn from the rest, and their
-draws. The other reports are m + 1 draws, m binomial, one of them from the row of device 1 and the others from
+draws. The remaining reports are m + 1 draws, with m binomial: one is from the row of device 1, and m are from
 the blanket. With the identity ``Pr[Bin(n - 1, g) = M - 1] / M = Pr[Bin(n, g) = M] / (n g)`` the mean over m
 is one sum of independent terms,
 
@@ -14,7 +14,7 @@ is not close to the worst pair, the pairs are examined one by one. The proofs ar
 docs/explanation/central-privacy.md.
 
 All bounds err upward: a blanket that is rounded down is still a blanket, a larger Z has a larger positive
-part, and a smaller E a larger divergence.
+part, and a smaller E has a larger divergence.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ if TYPE_CHECKING:
 
 _SLACK = 16 * ROUNDOFF
 _VALUES = 64
-"""Approximate number of values of a law on a grid; epsilon grows by less than a thousandth from this."""
+"""Approximate number of values of a law on a grid; the grid increases epsilon by less than a thousandth."""
 
 _CLOSE = 2e-3
-"""A pair of nodes with a log delta this close to that of the dominating pair cannot improve on it."""
+"""A pair of nodes whose log delta is this close to that of the dominating pair cannot improve the bound."""
 
 _MOST_WORK = 2**22
-"""Most pairs of rows times codes among which the worst pair is searched."""
+"""Largest number of pairs of rows times codes for which the worst pair is searched."""
 
 _MOST_OTHERS = 128
-"""Values of all others tried for a lower bound."""
+"""Number of values of all other devices that are tried for a lower bound."""
 
 _MOST_RATIOS = 2**10
-"""Most values of the law of a pair; a law with more values is also put on a grid."""
+"""Most values of the law of a pair; laws with more values are also put on a grid."""
 
 
 class Blanket(ABC):
@@ -70,13 +70,13 @@ class Blanket(ABC):
     def log_delta(self, epsilon: float, n: int, tries: int) -> float:
         """Return an upper bound of the logarithm of delta, -inf where delta is 0.
 
-        At most `tries` pairs of nodes are examined to lower it. If they cannot, the bound is that of a pair
-        of laws that dominates all.
+        At most `tries` pairs of nodes are examined to lower the bound. If none of them lowers it, the bound
+        is that of the pair of laws that dominates all pairs.
         """
 
     @abstractmethod
     def log_delta_below(self, epsilon: float, n: int) -> float:
-        """Return a lower bound: that of a data set in which all others have the same value."""
+        """Return a lower bound of log delta: that of a data set in which all others have one value."""
 
     def small(self) -> bool:
         """Return whether all pairs of nodes can be examined quickly."""
@@ -91,14 +91,15 @@ def blanket_of(kernel: Kernel) -> Blanket:
 
 
 def _below(epsilon: float) -> float:
-    """Return E = e^epsilon, rounded down; limited to e^700, which is enough and does not overflow."""
+    """Return E = e^epsilon, rounded down and at most e^700, which is enough and does not overflow."""
     return math.exp(min(epsilon, 700.0)) * (1 - _SLACK)
 
 
 class _WindowBlanket(Blanket):
-    """Two windows with the least overlap, which dominate every other pair for every E.
+    """The blanket of a window kernel: the two windows with the least overlap dominate for every E.
 
-    The leftover is the same in every row: the devices that have drawn it are identifiable and count as rest.
+    The leftover is the same in every row: the devices that have drawn it can be identified, so it counts as
+    rest.
     """
 
     def __init__(self, kernel: WindowKernel) -> None:
@@ -122,7 +123,10 @@ class _WindowBlanket(Blanket):
         return log_positive_part(*self.dominating(_below(epsilon)), n) - math.log(n)
 
     def log_delta_below(self, epsilon: float, n: int) -> float:
-        """Return that of the least overlapping windows, with all others in a third window far from both."""
+        """Return the bound from the two least overlapping windows, with all others in a third window.
+
+        The third window is far from both.
+        """
         kernel = self._kernel
         if kernel.circular:
             second = self._apart
@@ -191,7 +195,7 @@ class _RowBlanket(Blanket):
         return self._kernel.matrix()
 
     def _candidates(self, e: float, n: int) -> Iterator[tuple[tuple[int, int], float]]:
-        """Yield pairs with an upper bound of the logarithm of their delta, from the largest bound on.
+        """Yield pairs with an upper bound of the logarithm of their delta, the largest bound first.
 
         ``max(0, x) <= e^(a x) / (e a)`` for every a > 0; E[e^(a Z)] for all pairs is a product of matrices.
         """
@@ -234,9 +238,9 @@ class _RowBlanket(Blanket):
 class _Coupled:
     """The law that dominates ``R_s(j) - E R_t(j)``, each over its weight, for all pairs of rows and every E.
 
-    Large values of the first row's law are paired with small ones of the second's. No other coupling of two
-    laws has a larger mean of a convex function of the difference. A law that is larger than that of every
-    row, in increasing convex order, may replace all of them.
+    Large values of the first row's law are paired with small values of the second row's law. No other
+    coupling of two laws has a larger mean of a convex function of the difference. A law that is larger than
+    the laws of all rows, in increasing convex order, may replace them.
     """
 
     def __init__(self, rows: FloatArray, weights: FloatArray) -> None:
@@ -250,7 +254,8 @@ class _Coupled:
         self.weights = np.diff(cuts, prepend=0.0)
         self._first = high[np.minimum(np.searchsorted(ends, middles), high.size - 1)]
         self._second = low[np.minimum(np.searchsorted(other_ends, middles), low.size - 1)]
-        # Masses have rounding errors of sums; raising values by this part of their range compensates for it.
+        # Masses have rounding errors of sums; raising values by this part of their range compensates for
+        # them.
         off = 8 * (weights.size + 4 * _VALUES) * ROUNDOFF
         self._off = tuple(off * float(np.ptp(law)) + _SLACK * float(np.abs(law).max()) for law in (high, low))
 
@@ -263,9 +268,9 @@ class _Coupled:
 def _largest(rows: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return values, the largest first, and masses: a law that is larger than that of each row.
 
-    A value is split between two points of a grid with its mean kept, which only adds to the mean of a convex
-    function. Then ``E[max(0, A - c)]`` is linear in c between the points, and so is the maximum over all
-    rows. The maximum is convex and falling, so it belongs to a law on the grid.
+    A value is split between two points of a grid so that its mean stays, which can only increase the mean of
+    a convex function. Then ``E[max(0, A - c)]`` is linear in c between the points, and so is the maximum over
+    all rows. The maximum is convex and falling, so it belongs to a law on the grid.
     """
     found = np.unique(rows)
     with np.errstate(divide="ignore"):
@@ -284,7 +289,7 @@ def _largest(rows: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatAr
     places = np.arange(len(rows))[:, None] * grid.size + cells
     masses = np.bincount(places.ravel(), (upper * weights).ravel(), rows.shape[0] * grid.size)
     masses += np.bincount(places.ravel() - 1, ((1 - upper) * weights).ravel(), masses.size)
-    # Summed from the top: all terms are positive, so small tails are exact, too.
+    # Summed from the top: all terms are positive, so small tails are precise, too.
     tails = np.cumsum(masses.reshape(len(rows), -1)[:, :0:-1], axis=1)
     means = np.cumsum(tails * steps[::-1], axis=1).max(axis=0)
     tail = np.diff(means, prepend=0.0) / steps[::-1]
@@ -293,7 +298,7 @@ def _largest(rows: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatAr
 
 
 def _log_below(rows: FloatArray, epsilon: float, n: int) -> float:
-    """Return a lower bound of log delta: device 1 has the first or second row, all others the third.
+    """Return a lower bound of log delta: device 1 has the first or second row, all other devices the third.
 
     Codes with the same ratio are merged, which is sufficient; codes that only the pair can have are left out.
     """

@@ -7,14 +7,14 @@ For X = Z_1 + ... + Z_n + U, where U is normal with the mean 0 and the deviation
 - **Smoothing** errs upward: ``max(0, x)`` is convex, so U, with mean 0, only adds (Jensen's inequality). It
   makes the integrand vanish like e^(-tau^2 t^2 / 2).
 - **The trapezoidal rule** with steps of ``2 pi / R`` gives, by Poisson's summation formula, the sum over all
-  integers m of ``e^(-a m R) E[max(0, X + m R)]``. No term is negative, so it also errs upward.
+  integers m of ``e^(-a m R) E[max(0, X + m R)]``. No term is negative, so the rule also errs upward.
 - **The truncated part** beyond the last frequency T is at most ``M(a) e^(-tau^2 T^2 / 2) / (pi T)``.
-- **The event that all are 0** has its own probability, which is subtracted from M: it needs no smoothing.
+- **The event that all Z_i are 0** needs no smoothing: its probability is subtracted from M.
 - **Rounding.** M(s) / M(a) = r^n e^(...), where r is the characteristic function of Z under its tilted law.
   r - 1 is computed from terms that are themselves small, and the possible errors of all terms are added.
 
-The error is relative for results of any size. The number of terms is bounded for every n and law. If more
-would be needed, tau grows up to 1/a, and then R becomes shorter; both err upward.
+The error is relative to the result, for results of any size. The number of terms is bounded for every n and
+law. If more terms would be needed, tau is increased up to 1/a, and then R is reduced; both err upward.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 ROUNDOFF = 2.0**-53
 
 _LAST = 7.5
-"""Frequencies end at this many deviations of U's characteristic function, where it is 6e-13."""
+"""Frequencies end at this many deviations of U's characteristic function, where the function is 6e-13."""
 
 _SHIFT = 9.0
 """Deviations of U that are subtracted for a lower bound."""
 
 _MOST_ENTRIES = 2**16
-"""Most frequencies times values: some 3 ms."""
+"""Largest number of frequencies times values, which takes some 3 ms."""
 
 _LEAST_LOG = -600.0
-"""Smaller results have no lower bound here: their parts would underflow a float."""
+"""Results with a smaller logarithm have no lower bound here: their parts would underflow a float."""
 
 _BLOCK = 2**16
-"""Entries of a block of frequencies times values that fits into a cache."""
+"""Number of entries of a block of frequencies times values, so that the block fits into a cache."""
 
 
 class _Integral(NamedTuple):
@@ -65,8 +65,8 @@ def log_positive_part(values: FloatArray, weights: FloatArray, n: int, *, smooth
 
     Z takes the `values` with the positive probabilities `weights`, both of shape (A,), and is 0 otherwise.
     `smoothing` is the deviation of U in units of 1/a. The bound is too large by a share of about
-    ``smoothing^2 / 2``, and takes time in proportion to ``1 / smoothing``. The deviation is larger if that
-    would take too long.
+    ``smoothing^2 / 2``, and takes time in proportion to ``1 / smoothing``. If this time would be too long, a
+    larger deviation is used.
     """
     if values.max(initial=0.0) <= 0:
         return -math.inf
@@ -91,10 +91,10 @@ def _chernoff(values: FloatArray, weights: FloatArray, n: int, line: float) -> f
 def log_positive_part_below(
     values: FloatArray, weights: FloatArray, n: int, *, smoothing: float = 0.004
 ) -> float:
-    """Return a lower bound of the same, or -inf if it finds no bound.
+    """Return a lower bound of ``log E[max(0, Z_1 + ... + Z_n)]``, or -inf if none is found.
 
-    With c deviations of U to subtract, ``max(0, S + U - c) <= max(0, S) + max(0, U - c)``; the terms of the
-    trapezoidal rule with m != 0 are bounded by Markov's inequality and subtracted.
+    Let c be several deviations of U, and S the sum. Then ``max(0, S + U - c) <= max(0, S) + max(0, U - c)``.
+    The terms of the trapezoidal rule with m != 0 are bounded by Markov's inequality and subtracted.
     """
     if values.max(initial=0.0) <= 0:
         return -math.inf
@@ -103,7 +103,7 @@ def log_positive_part_below(
         return -math.inf
     a, tau, period = found.line, found.deviation, found.period
     shift = _SHIFT * tau
-    excess = tau * math.exp(-(_SHIFT**2) / 2 - found.scale)  # above E[max(0, U - c)]
+    excess = tau * math.exp(-(_SHIFT**2) / 2 - found.scale)  # larger than E[max(0, U - c)]
     # m > 0: at most e^(-a m R) (E[max(0, X)] + m R), where E[max(0, X)] <= value + error.
     step = math.exp(-a * period)
     alias = (found.value + found.error) * step / (1 - step) + period * math.exp(-a * period - found.scale) / (
@@ -138,7 +138,8 @@ def _integral(
     tilted /= 1 + float((weights * np.expm1(a * values)).sum())
     mean = float(tilted @ values)
     deviation = math.sqrt(n * max(float(tilted @ values**2) - mean**2, 0.0) + (smoothing / a) ** 2)
-    # As far as the tilted law reaches, so that terms with m != 0 are small. A smaller R would also be valid.
+    # R is as long as the tilted law reaches, so that terms with m != 0 are small. A smaller R would also be
+    # valid.
     period = max(n * mean, 0.0) + 7 * deviation + 6 * float(values.max()) + 16 / a
     most = 2 * math.pi / _LAST * max(64, _MOST_ENTRIES // values.size)  # of R / tau
     tau = max(smoothing, min(1.0, a * period / most)) / a
@@ -182,7 +183,7 @@ def _integral(
 
 
 def best_line(values: FloatArray, weights: FloatArray, n: int) -> float:
-    """Return the line with the smallest integrand; any other is valid but needs more digits."""
+    """Return the line with the smallest integrand; any other line is valid but needs more digits."""
     highest = math.log(60 / float(values.max()))
     lowest = min(math.log(1e-3 / math.sqrt(n * float(weights @ values**2))), highest - 1)
 

@@ -1,4 +1,4 @@
-"""The promise of a task: whether its kernel keeps it, and the local epsilon that a promise allows."""
+"""The central promise of a task: whether the task's kernel keeps it, and the local epsilon that it allows."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 _START: Final = 3.0
 _SLOPE: Final = 1.5
-"""Approximate growth of a local epsilon above this value with the logarithm of the central one."""
+"""Above this value, a local epsilon grows approximately like the logarithm of the central epsilon."""
 
 
 def check_promise(task: Task, *, called: str = "") -> CentralPrivacy | None:
     """Return the proved central privacy of a task's kernel, or None for a task without a statement.
 
-    It rests on the assumptions of the statement. Raises `CertificateError` if the statement promises more;
-    its message uses `called` instead of the task's name.
+    The proof rests on the assumptions of the statement. Raises `CertificateError` if the statement promises
+    more than is proved; the message uses `called` instead of the task's name.
     """
     if task.central is None:
         return None
@@ -54,8 +54,9 @@ def largest_local(
     end at an epsilon that uses all of the promise except the share `slack`. Raises `ParameterError` if not
     even the least epsilon of a task keeps the promise.
 
-    The promise was computed to hold at the returned epsilon. Without a slack, it was computed to fail at the
-    next number of three digits. A still larger one may keep it, because kernels consist of whole numbers.
+    The kernel was computed to keep the promise at the returned epsilon. Without a slack, it was computed to
+    break the promise at the next number of three digits. A still larger epsilon may keep the promise, because
+    the weights of kernels are integers.
     """
     known: dict[float, float] = {}
 
@@ -65,7 +66,7 @@ def largest_local(
         return known[epsilon]
 
     low, high = 0.0, 0.0
-    free = statement.epsilon / (statement.releases * statement.reports_each)  # a sum of charges keeps it
+    free = statement.epsilon / (statement.releases * statement.reports_each)  # their sum keeps the promise
     at = _rounded(min(max(start, free, EPSILON_MIN), EPSILON_MAX))
     while True:
         found = central_at(at)
@@ -91,7 +92,7 @@ def largest_local(
 
 def _next(at: float, room: float) -> float:
     """Return the next epsilon to try, if the central epsilon may grow by the factor `room`."""
-    # Small epsilons grow in proportion, large ones like the logarithm of the central one.
+    # Small local epsilons grow in proportion to the central epsilon, large ones like its logarithm.
     guess = at * room if at < _SLOPE else at + _SLOPE * math.log(room)
     unit = 10.0 ** (math.floor(math.log10(at)) - 2)  # of the third digit
     guess = max(guess, at + unit) if room >= 1.0 else min(guess, at - unit)

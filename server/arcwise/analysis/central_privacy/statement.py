@@ -1,11 +1,11 @@
 """The central certificate: the information revealed to a reader of releases computed from counts alone.
 
-For several releases, the Renyi divergences of a dominating pair are added; several reports of one device form
-a group.
+For several releases, the Renyi divergences of a dominating pair are added. Several reports of one device are
+treated as a group.
 
-The largest delta over all pairs, as a function of E, is convex and falling. So it is the curve of one pair of
-laws that dominates all pairs (Zhu, Dong and Wang, 2022, proposition 8), and pairs compose. The curve is the
-same in both directions, and the Renyi divergence of the order alpha is given by
+The largest delta over all pairs, as a function of E, is convex and falling. So it is the curve of a single
+pair of laws that dominates all pairs (Zhu, Dong and Wang, 2022, proposition 8), and dominating pairs compose.
+The curve is the same in both directions, and the Renyi divergence of the order alpha is given by
 
     e^((alpha - 1) R) = 1 + alpha (alpha - 1) integral from 1 of (E^(alpha - 2) + E^(-alpha - 1)) delta(E) dE.
 """
@@ -40,18 +40,18 @@ _STEP = 1e-5
 """Relative precision of a computed epsilon, by which it is rounded up."""
 
 _TRIES = 16
-"""Pairs of nodes that are examined if the pair that dominates all may be beyond the worst one."""
+"""Pairs of nodes that are examined if the dominating pair may be worse than the worst of them."""
 
 _ORDERS = np.unique(np.concatenate((1 + 2.0 ** np.arange(-4, 1, 0.25), np.geomspace(2, 2e6, 320))))
-"""The orders at which divergences are added; the best one for a delta gives the epsilon."""
+"""The orders at which divergences are added; the best order for a delta gives the epsilon."""
 
 _POINTS, _POINTS_OF_PAIRS = 160, 80
-"""Points of the curve, which is linear between them; fewer if pairs of nodes are examined for each point."""
+"""Points of the curve, with chords between them; there are fewer if pairs of nodes are examined for each."""
 
 _POINTS_APART = 0.01
 _LEAST_LOG_DELTA = -120.0
 _FEW_TRIES = 4
-"""Pairs of nodes that are examined for a point of the curve, if the kernel has few."""
+"""Number of pairs of nodes that are examined for a point of the curve, if the kernel has few pairs."""
 
 
 @dataclass(frozen=True)
@@ -64,15 +64,15 @@ class CentralPrivacy:
         An upper bound: the released counts are (epsilon, delta)-indistinguishable when one device's value is
         replaced by another.
     n
-        Reports in a release, honest ones and others.
+        The number of all reports in a release, honest or not.
     honest
-        The share of them that an adversary neither sent nor knows.
+        The share of these reports that an adversary neither sent nor knows.
     reports_each
         The most reports of one device in a release.
     releases
         The most releases with reports of one device, each randomised afresh.
     local
-        The epsilon of one report for any reader, infinite if some weight is 0.
+        The epsilon of one report against any reader; infinite if some weight of the kernel is 0.
     """
 
     epsilon: float
@@ -109,8 +109,8 @@ def central(
 ) -> CentralPrivacy:
     """Return an upper bound of the information that the counts of `n` reports reveal about one device.
 
-    It holds against anyone who sees counts, and anything computed from them, but no single report. Against an
-    attacker who sees reports, or the server's store, only the local epsilon holds.
+    The bound holds against anyone who sees no single report, but only counts and anything computed from them.
+    Against an attacker who sees single reports, or the server's store, only the local epsilon holds.
 
     Parameters
     ----------
@@ -137,9 +137,9 @@ def central(
 
     Notes
     -----
-    The privacy blanket (Balle, Bell, Gascon and Nissim, 2019), with sums that do not grow with n; several
-    releases by Renyi divergences; several reports of one device as a group. The result never exceeds the sum
-    of the device's local charges.
+    The bound is that of the privacy blanket (Balle, Bell, Gascon and Nissim, 2019), with sums that do not
+    grow with n. Several releases are composed by Renyi divergences, and several reports of one device are
+    treated as a group. The result never exceeds the sum of the device's local charges.
 
     Examples
     --------
@@ -188,8 +188,9 @@ def central_witness(
 ) -> float:
     """Return a lower bound of the information in one release of the counts of `n` reports, from a data set.
 
-    All other devices have one value, far from both values of device 1, and their reports are fresh. The
-    certificate lies above this bound; their distance shows how much of the certificate is caution.
+    In the data set all other devices have the same value, far from both values of device 1, and all reports
+    are randomised afresh. The certificate lies above this bound; the gap between the two shows how much of
+    the certificate is caution.
 
     Parameters
     ----------
@@ -278,12 +279,12 @@ class _Curve:
 def _renyi_divergences(blanket: Blanket, n: int, local: float) -> FloatArray:
     """Return upper bounds of the Renyi divergences of one release, one for each of `_ORDERS`.
 
-    `n` is the number of reports on which the bounds may rely. `local` is an epsilon from which delta is 0;
-    the kernel must not have a delta.
+    `n` is the number of reports on which the bounds may rely. `local` is an epsilon from which on delta is 0;
+    the kernel must not have a delta of its own.
     """
     tries = _FEW_TRIES if blanket.small() else 0
     low, high = 0.0, local
-    while high - low > _POINTS_APART * high:  # where the curve is negligible: further points are useless
+    while high - low > _POINTS_APART * high:  # the curve is negligible here, so further points are useless
         middle = (low + high) / 2
         if log_chernoff(*blanket.dominating(math.exp(middle)), n) - math.log(n) < _LEAST_LOG_DELTA:
             high = middle
@@ -331,9 +332,9 @@ def _log_delta_of_renyi(divergences: FloatArray, epsilon: float) -> float:
 
 
 def _root(excess: Callable[[float], float], most: float) -> tuple[float, float]:
-    """Return two sizes between which a falling function crosses 0; it is at most 0 at the second one.
+    """Return two sizes between which a falling function crosses 0; it is at most 0 at the second size.
 
-    The second one is `most` if the function is positive below.
+    The second size is `most` if the function is positive at all smaller sizes.
     """
     if excess(0.0) <= 0:
         return 0.0, 0.0

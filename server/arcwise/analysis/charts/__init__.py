@@ -1,7 +1,8 @@
 """Charts as data, and a drawer that turns them into SVG for the dashboard, the demo, notebooks and files.
 
 `charts_of` describes a result's charts: layers of marks, axes, a table and a sentence. `svg` draws them
-without a plotting library. `Estimate.plot()` draws the same with matplotlib; both use the colours of `look`.
+without a plotting library. `Estimate.plot()` draws the same charts with matplotlib; both use the colours of
+`look`.
 """
 
 from __future__ import annotations
@@ -29,4 +30,4 @@ def charts_of(result: Estimate | Series | Comparison) -> list[Chart]:
         return series_charts(result)
     if isinstance(result, Estimate):
         return estimate_charts(result)
-    return comparison_charts(result)  # without a type check, since that would load scipy
+    return comparison_charts(result)  # without a check of the type, which would load scipy

@@ -21,7 +21,7 @@ def comparison_title(comparison: Comparison) -> str:
 
 
 def comparison_charts(comparison: Comparison) -> list[Chart]:
-    """Return the charts of values in the domain, and of shares, if there are any."""
+    """Return the charts of a comparison: of values in the domain, and of shares, if there are any."""
     unit = f" ({comparison.unit})" if comparison.unit else ""
     places = {name: value for name in ("mean", "direction") if (value := getattr(comparison, name))}
     places |= {f"quantile {tau}": value for tau, value in comparison.quantiles.items()}

@@ -1,7 +1,7 @@
 """The drawer: turns one or several charts into one SVG element, without a style or a script of its own.
 
-Colours come from classes (`charts.css`). Attributes repeat them for light backgrounds, for SVG viewers
-without style sheets.
+Colours come from classes (`charts.css`). For SVG viewers without style sheets, attributes repeat the colours
+for light backgrounds.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from arcwise.analysis.charts.model import Layer
 
 _WIDTH, _WIDE = 400.0, 880.0
-"""Width of a drawing, in units of about a pixel: of all on a phone, and of series on wide pages."""
+"""Widths of drawings, in units of about a pixel: of all drawings on a phone, and of series on wide pages."""
 _TEXT, _LINE, _PLOT, _ROW = 12.0, 17.0, 190.0, 23.0
-"""Sizes of texts, and heights of a line, of the area of a chart, and of a row of ranges."""
+"""Sizes of texts, and heights: of a line, of the area of a chart, and of a row of ranges."""
 _RADIUS, _AROUND = 128.0, 26.0
 """Size of a rose, and the margin for its labels."""
 _SMALL = (280.0, 64.0)
 _LEAST = 1.5
-"""Smallest widths that are drawn; narrower parts are merged with their neighbours."""
+"""Smallest widths of parts that are drawn; narrower parts are merged with their neighbours."""
 _FILLED = frozenset({"cells", "ribbon", "spans"})
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -44,11 +44,12 @@ def svg(
     """Return one chart, or several side by side, as SVG.
 
     Each picture of a page needs an `ident` of its own, a prefix of the ids of its elements. A standalone
-    picture is a complete file with its colours, a background and its heading. Without `style` it has no style
-    sheet and is always light, like a notebook's page. Any other picture is an element for a page that has
-    `stylesheet`; a series is then drawn twice, for narrow and for wide pages, and the style sheet shows one.
-    With `script`, a script of the page shows the texts of `data-value` under the pointer. Without it, and in
-    complete files, the texts are elements `title`, which browsers show by themselves.
+    picture is a complete file with its colours, a background and its heading. Without `style` a standalone
+    picture has no style sheet and is always light, like a notebook's page. Any other picture is an element
+    for a page that has `stylesheet`. A series is then drawn twice, for narrow and for wide pages, and the
+    style sheet shows one of the drawings. With `script`, a script of the page shows the texts of `data-value`
+    under the pointer. Without `script`, and in complete files, the texts are elements `title`, which browsers
+    show by themselves.
     """
     charts = [charts] if isinstance(charts, Chart) else list(charts)
     wide = all(chart.kind == "series" for chart in charts)
@@ -138,7 +139,7 @@ class _Flat:
 
 
 class _Round:
-    """Positions of values around a circle: clockwise from the top, and out by the root of the density."""
+    """Positions of values around a circle: clockwise from the top, at a radius by the root of the density."""
 
     least = 0.0
 
@@ -343,7 +344,7 @@ class _Drawing:
 
 
 def _runs(points: Sequence[tuple[float, ...]]) -> Iterator[list[tuple[float, ...]]]:
-    """Yield runs of touching blocks, without those that are not drawn."""
+    """Yield runs of touching blocks, without the blocks that are not drawn."""
     run: list[tuple[float, ...]] = []
     for point in points:
         known = not any(map(math.isnan, point))

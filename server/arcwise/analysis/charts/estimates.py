@@ -1,6 +1,6 @@
 """The charts of an estimate: distribution and distribution function on an interval, a rose on a circle.
 
-Values are shown with their interval; if they have none, the legend says so.
+Values are shown with their intervals; if a value has no interval, the legend says so.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from arcwise.analysis.estimators.result import Distribution, Estimate, Value
 
 _ZONES = 48
-"""Number of parts of a chart that show values under the pointer, if there are no bins."""
+"""Number of parts that show values under the pointer, in a chart without bins."""
 _CELLS = 36
 """Number of parts of a small chart."""
 _NARROW = 1 / 6
-"""Share of a circle: a wider interval of the direction does not cover the values of sectors."""
+"""Share of a circle up to which the direction's interval shows its own text instead of the sectors'."""
 _MOST = 1e300
-"""The highest density that is drawn; on a domain of only a few floats the density has no bound."""
+"""The highest density that is drawn; on a domain of only a few floats, densities may be arbitrarily high."""
 _SHARES = tuple((share, f"{share:g}") for share in (0.0, 0.25, 0.5, 0.75, 1.0))
 
 
@@ -64,7 +64,8 @@ def small_chart(estimate: Estimate) -> Chart | None:
 def _density(estimate: Estimate, distribution: Distribution) -> Chart:
     edges, mean = distribution.edges, estimate.mean
     discrete = distribution.values is not None
-    # On a lattice heights are probabilities of values; the height of a bin is their average.
+    # On a lattice heights are probabilities of values, and the height of a bin is the average over its
+    # values.
     one = edges[1] - edges[0] if discrete else 1.0
     name = "mean" if mean is None or mean.value is not None else "possible means"
     layers, top = _layers(estimate, distribution, one, bins="bins", name=name, marked=mean)
@@ -167,10 +168,10 @@ def _rose(estimate: Estimate, distribution: Distribution) -> Chart:
 def _layers(
     estimate: Estimate, distribution: Distribution, one: float, *, bins: str, name: str, marked: Value | None
 ) -> tuple[list[Layer], float]:
-    """Return the histogram, its intervals and the marked value, and the height that all this takes.
+    """Return the layers of the histogram, its intervals and the marked value, and the height that they take.
 
-    Heights are probabilities of a width of `one`. `bins` and `name` are the names of the intervals and the
-    marked value in the legend.
+    A height is the probability of a part of the width `one`. `bins` and `name` are the names of the intervals
+    and of the marked value in the legend.
     """
     level = _level(estimate)
     drawn = as_drawn(distribution, circular=estimate.domain.circular).tolist()
@@ -206,10 +207,10 @@ def _layers(
 def _whiskers(estimate: Estimate, one: float) -> tuple[tuple[float, ...], ...]:
     """Return each bin's bounds, its point and its interval, as heights; the sectors of a rose have no point.
 
-    If no point is known, in an end zone, the point is the middle of the interval.
+    In an end zone no point is known; the middle of the interval is used instead.
     """
     ends = [tuple(float(end) for end in name.split(":")) for name in estimate.bins]
-    # On a lattice a bin ends at its last value and the next begins a step later; here they meet half-way.
+    # On a lattice a bin ends at its last value and the next bin begins a step later; here they meet half-way.
     half = 0.5 * (ends[1][0] - ends[0][1]) if len(ends) > 1 else 0.0
     bounds = [*(low - half for low, _ in ends), *(high + half for _, high in ends[-1:])]
     found = []
@@ -224,7 +225,7 @@ def _whiskers(estimate: Estimate, one: float) -> tuple[tuple[float, ...], ...]:
 
 
 def _groups(distribution: Distribution) -> list[tuple[float, float, str, float]]:
-    """Return groups of successive cells: their start and end, these in words, and their probability."""
+    """Return groups of successive cells: the start, the end, the range in words, and the probability."""
     edges, values = distribution.edges, distribution.values
     cells = len(distribution.probabilities)
     bounds = np.linspace(0, cells, min(cells, _ZONES) + 1).round().astype(int).tolist()
@@ -279,7 +280,7 @@ def _where(estimate: Estimate, distribution: Distribution) -> str:
 
 
 def _number(number: float, width: float) -> str:
-    """Return a place of a domain of this width."""
+    """Return a place as text, for a domain of this width."""
     return written(number, number + width / _ZONES / 4, digits=4)[0] if width else f"{number:.17g}"
 
 

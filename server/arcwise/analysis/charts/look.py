@@ -6,10 +6,10 @@ from functools import cache
 from pathlib import Path
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#4d4d4d", "#b8a200")
-"""Colours that colour-blind readers can distinguish (Okabe and Ito 2008), ours first."""
+"""Colours that colour-blind readers can distinguish (Okabe and Ito 2008), arcwise's own first."""
 
 INK, GRID = "#22313f", "#e3e6e9"
-"""The colours of texts and axes, and of the background."""
+"""The colours of texts and axes, and of grid lines."""
 
 ROLES = {"fit": COLOURS[0], "mark": COLOURS[1], "truth": INK, "none": "#8a949e", "hover": INK}
 """The colours of layers by their role."""
@@ -21,7 +21,7 @@ _DEGREES = frozenset({"°", "deg", "degree", "degrees"})
 _HOURS = frozenset({"h", "hr", "hour", "hours"})
 _MARKS = 8
 _SHORT = 4
-"""Most letters of a unit that fits at every mark."""
+"""Most letters of a unit that is written at every mark."""
 
 
 @cache

@@ -19,7 +19,7 @@ Shape: TypeAlias = Literal[
 ]
 Role: TypeAlias = Literal["fit", "mark", "truth", "none", "hover"]
 Table: TypeAlias = tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]
-"""The texts of a header and of rows, each as long as the header."""
+"""A table: the texts of a header and of rows, each row as long as the header."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Axis:
     """One direction of a chart, from `low` to `high`, which are finite and differ.
 
     `label` includes the unit. The labels along the axis are numbers (modulo `period` if there is one), times
-    (seconds since 1970 in UTC) or given: the places and texts in `marks`.
+    (seconds since 1970 in UTC), or the places and texts in `marks`.
     """
 
     label: str
@@ -61,7 +61,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Chart:
-    """The content of one picture, and the same in words.
+    """The content of one picture, also in words.
 
     `kind` is "density", "probabilities", "cdf", "rose", "series", "differences" or "small". `heading` names
     the task, its reports and epsilon; `title` describes the chart in a few words. `summary` is the
@@ -82,11 +82,11 @@ class Chart:
 
     @property
     def polar(self) -> bool:
-        """Whether it is drawn around a circle."""
+        """Whether the chart is drawn around a circle."""
         return self.x.period is not None
 
     def over(self, layer: Layer) -> Chart:
-        """Return the chart with a further layer below its zones, and with enough height for it."""
+        """Return the chart with a further layer below its zones, and with enough height for this layer."""
         top = max([self.y.high, *(1.05 * point[2] for point in layer.points if layer.shape == "outline")])
         seen = [each for each in self.layers if each.shape != "zones"]
         zones = [each for each in self.layers if each.shape == "zones"]
@@ -98,9 +98,10 @@ def merged(
 ) -> list[tuple[float, ...]]:
     """Return the points, with neighbours merged into blocks of at least the width `least`; gaps stay.
 
-    Parts narrower than a point of the screen are drawn together with their neighbours. Points are in order.
-    Blocks of ``(x0, x1, y)`` keep the average; with `hull`, blocks of ``(x0, x1, low, high)`` keep the outer
-    ends. A block next to a gap may be narrower.
+    Parts narrower than a point of the screen are drawn together with their neighbours. Points must be in
+    order. Blocks of ``(x0, x1, y)`` have the average of their parts. With `hull`, blocks of
+    ``(x0, x1, low, high)`` have the lowest and the highest end of their parts. A block next to a gap may be
+    narrower.
     """
     found: list[tuple[float, ...]] = []
     for point in points:
@@ -139,5 +140,5 @@ def row(name: str, value: Value) -> tuple[str, str, str]:
 
 
 def span(name: str) -> str:
-    """Return a bin's or a share's name in words: a single value of a lattice once."""
+    """Return a bin's or a share's name in words; a single value of a lattice is written once."""
     return " to ".join(dict.fromkeys(name.split(":")))

@@ -19,16 +19,16 @@ Mark = tuple[float, str]
 _NARROW, _WIDE = frozenset(" .,:;|!'`ijl()[]{}I\""), frozenset("mMWw%@—→…")
 _SIGNS = frozenset("+<=>~^#&\N{MINUS SIGN}\N{MULTIPLICATION SIGN}±≤≥ε")
 _EM = {"narrow": 0.47, "plain": 0.64, "capital": 0.84, "wide": 1.05}
-"""Widths of letters of DejaVu Sans, wider than most typefaces, in ems."""
+"""Widths of letters of DejaVu Sans in ems; it is wider than most typefaces."""
 _GAP = 8.0
 _ROW = 19.0
 """Gaps between labels side by side, and between labels above each other, in units of the drawing."""
 _STEPS = (1, 2, 5)
 _MOST = 9
 _PLAIN = (1e-3, 1e6)
-"""Magnitudes that are written without a power of ten."""
+"""The least and the largest magnitude that is written without a power of ten."""
 _LONG = 8
-"""Most letters of a label; beyond it, labels count from the first."""
+"""Most letters of a label; instead of longer labels, distances from the first label are written."""
 _MINUS, _TIMES_TEN = "\N{MINUS SIGN}", " \N{MULTIPLICATION SIGN} 10"
 _SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
@@ -72,7 +72,7 @@ def wrapped_lines(text: str, width: float, size: float, most: int = 3) -> list[s
 
 
 def fraction(x: float, low: float, high: float) -> float:
-    """Return the position of x between low and high, 0 below and 1 above, without overflow for any floats."""
+    """Return the position of x from low to high, clipped to 0 to 1, without overflow for any floats."""
     power = -math.frexp(max(abs(low), abs(high)))[1] - 1
     x, low, high = (math.ldexp(min(max(each, low), high), power) for each in (x, low, high))
     return (x - low) / (high - low)
@@ -122,7 +122,7 @@ def _numbers(axis: Axis, room: float, size: float, *, upright: bool) -> tuple[li
 
 
 def _number_steps(span: Decimal, period: float | None) -> Iterator[Decimal]:
-    """Yield distances between labels that are easy to read, growing."""
+    """Yield distances between labels that are easy to read, in increasing order."""
     if period is not None and period in {24.0, 360.0}:
         parts = (1, 3, 6, 12) if period == 24.0 else (5, 10, 15, 30, 45, 90, 180)
         yield from (Decimal(part) for part in parts if 2 * part <= span)
@@ -132,7 +132,7 @@ def _number_steps(span: Decimal, period: float | None) -> Iterator[Decimal]:
 
 
 def _written(places: Sequence[Decimal], period: float | None) -> tuple[list[Mark], str]:
-    """Return labels in plain digits: of the numbers after removing a power of ten, or the first label."""
+    """Return labels in plain digits: of the numbers divided by a power of ten, or minus the first label."""
     largest = max((abs(place) for place in places), default=Decimal(0))
     power, base, added = 0, Decimal(0), ""
     if largest and not Decimal(_PLAIN[0]) <= largest < Decimal(_PLAIN[1]):
@@ -186,7 +186,7 @@ def _times(low: float, high: float, room: float, size: float) -> list[Mark]:
 
 
 def _dates(low: float, high: float, step: int) -> Iterator[Mark]:
-    """Yield the times that are multiples of a step: of seconds, or of months if it is negative."""
+    """Yield the times that are multiples of a step, in seconds, or in months if the step is negative."""
     if step > 0:
         since = 3 * _DAY * (step % (7 * _DAY) == 0)  # weeks begin on Mondays
         at = math.ceil((low + since) / step) * step - since

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from arcwise.analysis.timeseries.result import Series
 
 _ZONES = 120
-"""Most parts that show values under the pointer; more points share a part."""
+"""Most parts that show values under the pointer; if there are more points, they share parts."""
 
 
 def series_charts(series: Series) -> list[Chart]:
@@ -89,7 +89,7 @@ def _zones(series: Series, name: str) -> Iterator[tuple[float, float, str]]:
 
 
 def _times(series: Series) -> list[str]:
-    """Return the start of each point; if a point represents a longer block, also the end."""
+    """Return the start of each point; if a point represents a longer block, also the end of the block."""
     return [
         time if point.until == point.end else f"{time} to {utc(point.until)}"
         for time, point in zip(series.times(), series.points, strict=True)

@@ -38,21 +38,21 @@ def count_batches(
     """Count the reports in raw wire bodies, such as those from a message broker, by task and epoch.
 
     Bodies that a server would answer with an error are rejected for the same reason. A batch id counts once
-    for its task, in any epoch. Of several bodies with one id the first counts, as in a server; bodies with
-    other content are "conflicting-batch".
+    for its task, in any epoch. Of several bodies with one id the first is counted, as on a server. Later
+    bodies with the same content are "replayed", and those with other content "conflicting-batch".
 
     Parameters
     ----------
     tasks
         One task, or several: their reports may be mixed.
     bodies
-        Bytes of one batch each, as encoded by `arcwise.wire.encode_batch`. May be a generator: a few thousand
-        are in memory at a time, plus 250 bytes for every counted batch.
+        Each holds the bytes of one batch, as encoded by `arcwise.wire.encode_batch`. May be a generator: a
+        few thousand bodies are in memory at a time, plus 250 bytes for every counted batch.
     now
         The time in Unix seconds: epochs that begin more than a day later are "epoch-ahead". None means the
         current time; `math.inf` accepts every epoch.
     max_batch_codes
-        Most codes of a batch, a server's setting of the same name.
+        Most codes of a batch; servers have a setting of the same name.
 
     Raises
     ------

@@ -1,6 +1,6 @@
-"""Wire bodies to columns, thousands together: the decisions of `arcwise.wire.decode_batch`, without its loop.
+"""Decoding of thousands of wire bodies to columns, with the same decisions as `arcwise.wire.decode_batch`.
 
-In a body as clients write it, the fields have fixed places except for the lengths of the epoch and of the
+In a body as clients write it, the places of the fields depend only on the lengths of the epoch and of the
 codes. Numpy reads such bodies. Any other body, which may still be a batch in a different msgpack encoding,
 goes through `decode_batch` itself. Engines call the same code for bodies in Arrow arrays, on their threads
 and executors.
@@ -32,15 +32,15 @@ _TASK, BATCH_ID, _EPOCH = 4, 38, 54
 _HEAD = 64
 """The most bytes before the first code."""
 BEGINNING = {0: b"\x95\x01\xc4\x20", 36: b"\xc4\x10"}
-"""The bytes before the ids in every body that clients write, by their place."""
+"""The bytes before the ids in every body that clients write, by their position."""
 _SMALLEST = _EPOCH + 1 + 2 + 1
 
 
 class Fields(NamedTuple):
     """The fields of n bodies; rows with `ok` False have no valid fields.
 
-    `task_ids` and `batch_ids` are bytes of the shapes (n, 32) and (n, 16); all others have the shape (n,).
-    The packed codes of a body are `sizes` bytes of the data, from `begins` on.
+    `task_ids` and `batch_ids` are bytes of the shapes (n, 32) and (n, 16); all other fields have the shape
+    (n,). The packed codes of a body are `sizes` bytes of the data, from `begins` on.
     """
 
     ok: BoolArray
@@ -55,8 +55,9 @@ class Bodies(NamedTuple):
     """The results of checking n bodies, in arrays of shape (n,), and the codes of the accepted ones.
 
     `reasons` holds `ACCEPTED` or one of `REASONS`; `tasks` the number of the task, -1 if unknown; `reports`
-    the number of codes, 0 if unknown; `lengths` the same for accepted bodies and 0 for others. `codes` has
-    the accepted codes, one body after the other, of one byte each if the codes of all tasks have one byte.
+    the number of codes, 0 if unknown; `lengths` the number of codes of accepted bodies, and 0 for all others.
+    `codes` holds the codes of the accepted bodies, one body after the other. A code has one byte if the codes
+    of all tasks have one byte.
     """
 
     reasons: NDArray[np.int8]
@@ -78,7 +79,8 @@ def read_fields(data: Bytes, offsets: IntArray, present: BoolArray | None = None
     ok &= lengths <= MAX_BODY_BYTES
     if not len(data):
         data = np.zeros(1, np.uint8)
-    # A short body is followed by another one, or the end: the codes' length must lead to the body's own end.
+    # The bytes after a short body are those of the next body: the codes' length must lead to the body's own
+    # end.
     head = data[np.minimum(starts[:, None] + np.arange(_HEAD), len(data) - 1)]
     for place, part in BEGINNING.items():
         ok &= (head[:, place : place + len(part)] == np.frombuffer(part, np.uint8)).all(axis=1)
@@ -120,7 +122,7 @@ def _big_endian(four: IntArray) -> Any:
 
 
 def _read_other(body: bytes, fields: Fields, row: int, end: int) -> None:
-    """Fill in the row of a body in another encoding than the clients'; `end` is its end in the data."""
+    """Fill in the row of a body that is encoded in another way; `end` is the body's end in the data."""
     try:
         batch = decode_batch(body)
     except WireError:
@@ -134,7 +136,7 @@ def _read_other(body: bytes, fields: Fields, row: int, end: int) -> None:
 
 
 def check_bodies(data: Bytes, offsets: IntArray, rules: Rules, present: BoolArray | None = None) -> Bodies:
-    """Decode bodies and check them, except whether their ids are new; see `read_fields`."""
+    """Decode bodies and check all except whether their ids are new; see `read_fields` for the arguments."""
     fields = read_fields(data, offsets, present)
     tasks = np.where(fields.ok, _task_numbers(fields.task_ids, rules), -1)
     known = tasks >= 0
@@ -165,7 +167,7 @@ def check_bodies(data: Bytes, offsets: IntArray, rules: Rules, present: BoolArra
 def _task_numbers(task_ids: Bytes, rules: Rules) -> Any:
     """Return the number of each task, shape (n,); -1 for tasks that are not in the rules."""
     known = np.frombuffer(b"".join(bytes.fromhex(task.id) for task in rules.tasks), np.uint8).reshape(-1, 32)
-    # By the first eight bytes of the ids, which are SHA-256: no two tasks share them.
+    # By the first eight bytes of the ids. Ids are SHA-256 hashes, so no two tasks share these bytes.
     words = known.view(np.uint64)[:, 0]
     order = np.argsort(words)
     asked = np.ascontiguousarray(task_ids).view(np.uint64)[:, 0]
@@ -176,7 +178,7 @@ def _task_numbers(task_ids: Bytes, rules: Rules) -> Any:
 def _unpacked(data: Bytes, begins: IntArray, numbers: IntArray, widths: IntArray) -> Codes:
     """Return the codes as one array: `numbers` codes of `widths` bytes each from ascending `begins`."""
     sizes = numbers * widths
-    # Alternate runs of skipped bytes and of codes: faster than an index for each code.
+    # Runs of skipped bytes alternate with runs of codes: faster than an index for each code.
     runs = np.zeros(2 * len(begins) + 1, np.int64)
     runs[1::2] = sizes
     runs[0:-1:2] = np.diff(begins, prepend=0) - np.append(0, sizes)[:-1]
@@ -239,7 +241,7 @@ def _parts(bodies: Any) -> tuple[Any, IntArray, BoolArray | None]:
 
     if isinstance(bodies, pa.ChunkedArray):
         bodies = bodies.combine_chunks()
-    if isinstance(bodies, pa.ChunkedArray):  # as older versions return
+    if isinstance(bodies, pa.ChunkedArray):  # returned by older versions
         bodies = bodies.chunk(0) if bodies.num_chunks else pa.array([], bodies.type)
     wide = pa.types.is_large_binary(bodies.type)
     _, offsets, data = bodies.buffers()

@@ -1,8 +1,8 @@
 """The query in terms of Ibis: checks, the choice among batches with one id, and counts.
 
-A subquery first counts the ids of batches and reads nothing else. Batches with a unique id, nearly all, go
-straight to the counts; only the others are sorted. The query never uses the number or the position of a row,
-which differ between engines.
+A subquery first counts the ids of batches and reads no other column. Nearly all batches have a unique id and
+are counted directly; only batches that share an id are sorted. The query never uses the number or the
+position of a row, which differ between engines.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _checked(batches: Any, rules: Rules, dialect: str) -> Any:
         malformed |= _byte_length(dialect)(batch_id) != BATCH_ID_BYTES
 
     def within(numbers: Any) -> list[tuple[Any, int]]:
-        """Return pairs for each distinct number: a condition for the tasks that have it, and the number."""
+        """Return a pair for each distinct number: a condition for tasks with this number, and the number."""
         return [
             (task_id.isin([ids[task] for task in np.flatnonzero(numbers == number)]), int(number))
             for number in np.unique(numbers)
@@ -83,7 +83,7 @@ def _checked(batches: Any, rules: Rules, dialect: str) -> Any:
         (~task_id.isin(ids), UNKNOWN_TASK),
         (ibis.or_(*((theirs & (epoch > last)) for theirs, last in within(rules.last))), AHEAD),
         (reports > rules.max_batch_codes, TOO_MANY),
-        # One case after the other, so that each examines the codes of its own tasks only.
+        # One case after the other, so that each case examines only the codes of its own tasks.
         (
             ibis.cases(
                 *(
@@ -150,8 +150,9 @@ def _order(codes: Any, dialect: str) -> Any:
 def count_query(source: Source, dialect: str) -> Any:
     """Return the query for rows (reason, task, epoch, code, times).
 
-    For accepted batches, the rows count each code by task and epoch. For others `code` is the number of
-    reports in a batch, `times` the number of batches with that many, and `task` and `epoch` are 0.
+    For accepted batches, the rows count each code by task and epoch. For other batches `code` is the number
+    of reports in a batch, `times` the number of batches with this number of reports, and `task` and `epoch`
+    are 0.
     """
     import ibis
 

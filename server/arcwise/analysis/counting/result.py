@@ -38,7 +38,8 @@ class BatchCounts:
     tasks
         The counted tasks, in the given order.
     counts
-        Reports per code, shape (K,), int64, by (task id in hex, epoch), for epochs with reports.
+        Reports per code as an int64 array of shape (K,), by (task id in hex, epoch); only for epochs with
+        reports.
     rejected
         Rows (reason, batches, reports) of the batches that were not counted. They also work as rows of a
         table: ``pandas.DataFrame(result.rejected)``.
@@ -70,10 +71,10 @@ class BatchCounts:
 
     @property
     def batch_ids(self) -> Iterator[tuple[str, int, bytes]]:
-        """The batches in the counts: task id (hex), epoch, and batch id (16 bytes), in no order.
+        """The batches in the counts: task id (hex), epoch, and batch id (16 bytes), in no particular order.
 
-        A table's engine is queried for them only now, so that counting alone does not pay for them. If the
-        table has changed since it was counted, the ids differ.
+        The engine of a table is queried for the ids only here, so that counting alone does not take longer.
+        If the table has changed since it was counted, the ids differ.
         """
         return iter(self._read_ids())
 

@@ -30,7 +30,7 @@ REASONS: Final = {
     REPLAYED: "replayed",
     CONFLICTING: "conflicting-batch",
 }
-"""Reasons for rejection. The first that applies is used; all but the last two are a server's words."""
+"""Reasons for rejection: the first that applies is used. All but the last two are those of a server."""
 
 
 class Rejected(NamedTuple):
@@ -43,7 +43,7 @@ class Rejected(NamedTuple):
     batches
         The number of batches.
     reports
-        The reports in them; 0 for an unreadable body or an unknown task.
+        The number of reports in these batches; 0 for an unreadable body or an unknown task.
     """
 
     reason: str
@@ -54,8 +54,8 @@ class Rejected(NamedTuple):
 class Rules(NamedTuple):
     """The counted tasks, and the limits for their batches.
 
-    Arrays have the shape (T,), in the order of the tasks: `codes` holds K, `widths` the bytes of a packed
-    code and `last` the newest accepted epoch.
+    Arrays have the shape (T,), in the order of the tasks: `codes` holds the numbers of codes K, `widths` the
+    numbers of bytes of a packed code, and `last` the newest accepted epochs.
     """
 
     tasks: tuple[Task, ...]

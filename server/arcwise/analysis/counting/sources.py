@@ -1,4 +1,4 @@
-"""The places of batches, and the engine that counts them there."""
+"""The places where batches are stored, and the engines that count them there."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _SUFFIXES = {
 _NAMES = ("reason", "task", "epoch", "batch_id", "codes", "reports")
 _DUCKDB = ("TINYINT", "SMALLINT", "BIGINT", "BLOB", "INT[]", "BIGINT")
 _ENGINES = {"_duckdb", "duckdb", "ibis", "psycopg", "py4j", "pyarrow", "pyspark", "sqlite3"}
-# Casts alone would round 4.7 to a code and read 0x3. Later checks reject nulls and negative numbers.
+# Casts alone would round 4.7 to a code and accept 0x3. Later checks reject nulls and negative numbers.
 _CODE = r"(-?[0-9]+|null|NULL)"
 _INTEGER = r"^\s*-?[0-9]+\s*$"
 _LIST = rf"^\s*\[\s*{_CODE}(\s*,\s*{_CODE})*\s*\]\s*$"
@@ -154,8 +154,8 @@ def open_source(
         check = _of_bodies if layout == "bodies" else _of_columns
         source = check(table, backend, rules, stack)
         if engine in {None, "duckdb"} and backend.name == "duckdb" and not isinstance(located, ibis.Table):
-            # DuckDB puts a view into each place that reads it, and would keep a common expression in memory.
-            # A user's own database stays unchanged.
+            # DuckDB inlines a view wherever it is read, but would keep a common table expression in memory. A
+            # user's own database stays unchanged.
             source = source._replace(table=backend.create_view(_name(), source.table))
         yield source, backend
 
@@ -227,7 +227,7 @@ def _table(backend: Any, located: Any, layout: str, stack: ExitStack) -> Any:
     if backend.name != "duckdb":
         raise ParameterError("table must be the name of a table or of files that the engine reads")
     name = _name()
-    backend.con.register(name, _arrow(located))  # as it is, without a copy
+    backend.con.register(name, _arrow(located))  # read in place, without a copy
     return backend.table(name)
 
 
@@ -252,7 +252,7 @@ def _read(backend: Any, files: Sequence[str], layout: str, stack: ExitStack) -> 
         raise ParameterError("table must be Parquet files, or a table's name, unless the engine is DuckDB")
     if layout == "bodies":
         raise ParameterError("layout must be 'columns' for CSV and JSON lines: bodies are bytes")
-    # Read all as text: the first rows must not decide that an id of digits is a number.
+    # Read all columns as text: the first rows must not decide that an id of digits is a number.
     if kind == "csv":
         texts = backend.read_csv(list(files), all_varchar=True, hive_partitioning=False)
     else:
@@ -267,7 +267,7 @@ def _read(backend: Any, files: Sequence[str], layout: str, stack: ExitStack) -> 
         )
     _check_columns(texts, layout)
     epoch = ibis.cases((texts.epoch.re_search(_INTEGER), texts.epoch)).try_cast("int64")
-    codes = texts.codes  # null unless all of them are integers
+    codes = texts.codes  # null unless all elements are integers
     codes = ibis.cases((codes.re_search(_LIST), codes), (codes.re_search(_INTEGER), "[" + codes + "]"))
     return texts.select("task_id", "batch_id", epoch=epoch, codes=codes.try_cast("array<int64>"))
 
@@ -381,7 +381,7 @@ def _of_bodies(table: Any, backend: Any, rules: Rules, stack: ExitStack) -> Sour
         return found.select("key", **{field: found.found[field] for field in _NAMES})
 
     body = table.body
-    # If the body has the clients' usual layout, SQL finds the id in half the time of a function.
+    # If the body has the clients' usual layout, SQL finds the id in half the time that a function takes.
     usual = ibis.and_(
         *(slice_of(body, place + 1, place + len(part)) == part for place, part in BEGINNING.items())
     )

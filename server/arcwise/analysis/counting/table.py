@@ -37,11 +37,11 @@ def count_table(
 ) -> BatchCounts:
     """Count the reports in a table by task and epoch; the engine that holds the table does the work.
 
-    The engine runs one whole query: only counts reach Python, and no reports. Needs the extra
-    ``arcwise[lake]``. Batches that a server would answer with an error are rejected for the same reason. A
-    batch counts once for its task, in any epoch. The rows of a table have no order. So of several good
-    batches with one id, the one with the smallest epoch counts, and among these the one with the smallest
-    codes, compared as lists. The others are "replayed" if they are equal to it, otherwise
+    The engine runs the whole query: only counts reach Python, not reports. Needs the extra ``arcwise[lake]``.
+    Batches that a server would answer with an error are rejected for the same reason. A batch counts once for
+    its task, in any epoch. The rows of a table have no order. So of several good batches with one id, the
+    batch with the smallest epoch is counted; among batches of this epoch, the batch with the smallest codes,
+    compared as lists. The other batches are "replayed" if they are equal to the counted batch, otherwise
     "conflicting-batch".
 
     Parameters
@@ -54,19 +54,19 @@ def count_table(
         One task, or several.
     layout
         "columns": `task_id` (text, hex), `epoch` (integer), `batch_id` (16 bytes, or text of 32 hex digits),
-        `codes` (a list of integers; a single integer is a separate batch). "bodies": wire bodies in `body`
-        (bytes); DuckDB and Spark decode them.
+        `codes` (a list of integers, or a single integer for a batch of one report). "bodies": wire bodies in
+        `body` (bytes); DuckDB and Spark decode them.
     engine
         None or "duckdb": an embedded DuckDB; "spark"; a URL such as postgresql://USER@HOST/DATABASE, or any
         URL to which Ibis connects; an Ibis backend; a Spark session.
     memory_limit, threads
-        Limits of the embedded DuckDB, such as "1GB". None means four fifths of the memory, and all cores.
-        Data beyond the limit goes to the folder for temporary files.
+        The limits of the embedded DuckDB: memory, such as "1GB", and a number of threads. None means four
+        fifths of the memory, and all cores. Data beyond the limit goes to the folder for temporary files.
     now
         The time in Unix seconds: epochs that begin more than a day later are "epoch-ahead". None means the
         current time; `math.inf` accepts every epoch.
     max_batch_codes
-        Most codes of a batch, a server's setting of the same name.
+        Most codes of a batch; servers have a setting of the same name.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def count_table(
         raise ParameterError(f"layout must be one of {', '.join(LAYOUTS)}, got {layout!r}")
     check_extra("lake", "ibis", "pyarrow", user="count_table")
     rules = make_rules(tasks, now, max_batch_codes)
-    # Both queries use the same files: batch ids, like the counts, leave out files that arrive later.
+    # Both queries read the same files: files that arrive later are in neither the counts nor the batch ids.
     located = locate(table, named=engine is not None)
     limits = {"memory_limit": memory_limit, "threads": threads}
 

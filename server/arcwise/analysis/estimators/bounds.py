@@ -1,20 +1,20 @@
 """Bounds of shares that hold for every population: averages of weights learned on other reports.
 
-Take a weight per code, w. The mean of its average over the reports is ``(P w) . f``, with P the kernel's rows
-and f the node distribution. If ``P w >= phi`` at every node, that mean is at least ``phi . f`` for any
-population. So the average and its standard error give an upper bound of ``phi . f``. The bound needs no
-assumption about the population and no estimate of it, such as where people are or how many places are empty.
-How *low* the bound is depends on w. The best w for a population close to a fit solves a quadratic program
-(the least favourable distribution; Donoho 1994, Armstrong and Kolesar 2018).
+Take a weight per code, w. The average of w over the reports has the expectation ``(P w) . f``, with P the
+kernel's rows and f the node distribution. If ``P w >= phi`` at every node, this expectation is at least
+``phi . f`` for any population. So the average and its standard error give an upper bound of ``phi . f``. The
+bound needs neither an assumption about the population nor an estimate of it. How *low* the bound is depends
+on w. The best w for a population close to a fit solves a quadratic program (the least favourable
+distribution; Donoho 1994, Armstrong and Kolesar 2018).
 
 The reports are split into two parts at random. Each part's weights are learned on the other one, so the
 average is unbiased for its mean. Both averages are combined, so no report is lost. A part's weights depend on
-the part itself in two ways only: through the number of EM steps after which both fits predict the other part
-best, and through the place of interest.
+the part itself in two ways only. The first is the number of EM steps: that after which the two fits together
+predict each other's part best. The second is the place of interest.
 
 The difference of two populations' shares is bounded by the sum of an upper bound of one share and an upper
 bound of the complement of the other. A share of a population made of strata is bounded by the weighted sum of
-their bounds.
+the strata's bounds.
 """
 
 from __future__ import annotations
@@ -43,18 +43,19 @@ if TYPE_CHECKING:
 
 METHOD = "from the fitted distribution; bounds that hold for every population"
 SMOOTHED = "the value is from a smoothed fit, the interval is not"
-"""The method of a quantile or a share, and the note that goes with each."""
+"""The method of quantiles and shares, and the note on each of them."""
 
 USUAL = 1.8
-"""Standard errors for which the weights of shares are optimal: those of level 0.95, used for every level.
+"""Standard errors for which the weights of shares are best: those of level 0.95, used for every level.
 
-So a higher level has a wider interval; at 0.9999 other weights would make it narrower by about 6 %.
+At a higher level the interval is therefore wider than necessary; at 0.9999 other weights would make it about
+6 % narrower.
 """
 
 _TOLD = 0.5
-"""Standard errors subtracted from the estimated room between two bounds, before it narrows them."""
+"""Standard errors subtracted from the estimated room between two bounds before the room narrows them."""
 
-_TIE = 0.25  # nats by which a fit to one part must predict the other one better to be kept
+_TIE = 0.25  # later fits are kept only if they predict each other's part better by this many nats
 
 _MOST_EM_STEPS = 3000
 
@@ -62,7 +63,8 @@ _MOST_EM_STEPS = 3000
 class AnyAverage:
     """An `Average` over one sample of reports, or a `Total` over several.
 
-    `samples` holds each sample's part of the sum, as in `tails`, except samples at their largest weight.
+    `samples` holds each sample's part of the sum, as in `tails`, except samples in which all reports have the
+    largest weight.
     """
 
     value: float
@@ -73,8 +75,8 @@ class AnyAverage:
     def upper(self, root: float) -> float:
         """Return the upper bound `root` standard errors above the average.
 
-        As in Wilson's bound for a proportion, the law of the average is the law at the bound, where enough
-        reports have the largest weight to move the average to the bound. So if no report has this weight yet,
+        As in Wilson's bound for a proportion, the law of the average is taken at the bound: enough reports
+        are assumed to have the largest weight to move the average there. So if no report has this weight yet,
         the bound is that of a count of 0.
         """
         return self.value + furthest(self.samples, root)
@@ -129,8 +131,8 @@ class Total(AnyAverage):
 class Evidence(ABC):
     """A source of upper bounds of shares: `Bounds` of one sample of reports, or `Strata` of several.
 
-    `places` creates functionals for parts of the domain. `fitted` is a node distribution, shape (N,), by
-    cells, for first guesses of a bound.
+    `places` creates functionals for parts of the domain. `fitted` is a node distribution, shape (N,), in the
+    order of the cells; it gives first guesses of a bound.
     """
 
     places: Places
@@ -140,24 +142,24 @@ class Evidence(ABC):
     def averages(self, several: Sequence[FloatArray], root: float) -> Sequence[AnyAverage]:
         """Return an average for each of several functionals; this costs less than separate calls.
 
-        A functional has the shape (A, N), by cells. For every node distribution the mean of its average is at
-        least one of its rows. The weights are the best ones for a bound `root` standard errors above the
-        average. If the reports give no better bound than a functional's largest entry, the average is that
-        entry, without error.
+        A functional has the shape (A, N), in the order of the cells. For every node distribution f, the
+        expectation of its average is at least ``row . f`` for one of its rows. The weights are the best ones
+        for a bound `root` standard errors above the average. If the reports give no better bound than a
+        functional's largest entry, the average is that entry, without error.
         """
 
 
 class Bounds(Evidence):
     """Upper bounds of linear functionals of the node distribution, for one array of counts.
 
-    The counts are whole numbers, with at least one report. `parts`, shape (2, K), is the counts split in two
-    at random, if already done. `others`, of the same shape, holds the two parts of other samples' reports
-    from which the weights are also learned. At most `reports_per_device` reports, m, come from one device,
-    each with its own randomness.
+    The counts must be integers, with at least one report. `parts`, shape (2, K), holds the counts split in
+    two at random; they are split here unless given. `others`, of the same shape, holds the two parts of other
+    samples' reports from which the weights are also learned. At most `reports_per_device` reports, m, come
+    from one device, each with its own randomness.
 
-    An average bounds the share among the devices that reported, not that of the population, because its
-    weights may have learned about these devices from the other half of the reports. That share varies around
-    the population's like the share among n/m people.
+    An average bounds the share among the devices that reported, not the share of the population, because its
+    weights may have learned about these devices from the other half of the reports. The share among the
+    devices varies around the population's share like a share among n/m people.
     """
 
     def __init__(
@@ -240,8 +242,8 @@ class Samples:
 
     def __init__(self, bounds: Sequence[Bounds], factors: Sequence[float]) -> None:
         self._bounds, self._factors = tuple(bounds), tuple(factors)
-        # Deficits of the samples' knowledge add up, but their errors add up only in squares. So the best
-        # weights of a sample are those for fewer standard errors: for its part of the sum's.
+        # The samples' deficits add up, but only the squares of their errors do. So the best weights of a
+        # sample are those for fewer standard errors: for the sample's part of the standard errors of the sum.
         errors = np.array([f / math.sqrt(max(b.n, 1.0)) for f, b in zip(factors, bounds, strict=True)])
         self._parts = (errors / math.sqrt(float(errors @ errors))).tolist()
 
@@ -267,7 +269,7 @@ class Strata(Evidence):
         self.fitted = np.array(weights) @ np.array([each.fitted for each in bounds])
 
     def averages(self, several: Sequence[FloatArray], root: float) -> list[Total]:
-        """Return averages as specified in `Evidence`, each with those of the strata."""
+        """Return averages as specified in `Evidence`; each includes the averages of the strata."""
         return self._samples.totals([[each] * self._many for each in several], root)
 
 
@@ -279,7 +281,7 @@ def covariance(averages: Sequence[AnyAverage]) -> FloatArray:
 
 
 def possible(low: float, high: float, *, least: float) -> tuple[float, float]:
-    """Return the ends of an interval in order, within `least` to 1: 0 for a share, -1 for a difference."""
+    """Return the ends in order, clipped to `least` and 1: `least` is 0 for a share, -1 for a difference."""
     low, high = (min(max(end, least), 1.0) for end in (low, high))
     return min(low, high), max(low, high)
 
@@ -295,11 +297,11 @@ def difference_interval(
 def narrowed_root(over: AnyAverage, under: AnyAverage, whole: float, level: float) -> float:
     """Return the number of standard errors for both bounds of one number.
 
-    The room is the distance between the two bounds that remains without errors, since the two means are at
-    least x and ``whole - x``. The number x cannot be at both ends of the room. If the room is wide compared
-    with the standard error, each end can miss on one side only and needs fewer standard errors (Imbens and
-    Manski 2004). For any population, the room is the mean of the two averages' sum minus the whole. Half a
-    standard error is subtracted from its estimate.
+    The room is the distance between the two bounds that remains without errors, since the two averages have
+    expectations of at least x and ``whole - x``. The number x cannot be at both ends of the room. If the room
+    is wide compared with the standard error, each end can miss on one side only and needs fewer standard
+    errors (Imbens and Manski 2004). For any population, the room is the expectation of the sum of the two
+    averages, minus `whole`. Half a standard error is subtracted from the estimated room.
     """
     normal = NormalDist()
     one, two = normal.inv_cdf(level), normal.inv_cdf(0.5 + level / 2)
@@ -319,7 +321,7 @@ def narrowed_root(over: AnyAverage, under: AnyAverage, whole: float, level: floa
 
 
 def _fits(mechanism: Mechanism, parts: FloatArray) -> FloatArray:
-    """Return a smooth fit to each of two parts, shape (2, N): EM while it predicts the other part better."""
+    """Return a smooth fit to each of two parts, shape (2, N): EM until it predicts the other part best."""
     steps = EMSteps(mechanism.kernel, parts, start=uniform_start(mechanism))
     best, taken = -math.inf, 0
     kept: FloatArray = steps.probabilities.copy()

@@ -1,7 +1,7 @@
 """Comparisons of two samples, or of a sample with a given population, in every quantity of the domain.
 
-`compare_samples` and `compare_reference` return a `Comparison`. Each of its intervals and its test hold for
-all populations; the single estimators are in `differences` and `same_population`.
+`compare_samples` and `compare_reference` return a `Comparison`. Its intervals and its test are valid for all
+populations. `differences` and `same_population` contain the estimators of the parts.
 """
 
 from __future__ import annotations
@@ -73,31 +73,32 @@ class Comparison(Shares, Shown):
     Attributes
     ----------
     task, task_id, n
-        The task's name and id, and the number of reports, of the estimated sample.
+        The name and the id of the estimated sample's task, and the number of its reports.
     other
         The other sample or population, in words.
     other_n
-        The other sample's reports; None for a given population.
+        The number of the other sample's reports; None for a given population.
     level
-        The level of every interval separately, and of those of `cdf` together.
+        The level of every interval separately; for `cdf`, the level of all its intervals together.
     mean
         The difference of means, on an interval.
     direction, resultant_length
-        The differences on a circle; that of directions is the shorter way round.
+        The differences on a circle; the difference of directions is the shorter way round.
     quantiles
-        Differences by level. On a circle quantiles are counted upwards from an origin, if there is one.
+        The differences by level. On a circle quantiles are counted upwards from an origin; without an origin
+        there are none.
     shares
         Differences by "low:high", as requested.
     bins
         Differences of `estimate`'s bins, if bands were requested.
     cdf
-        Differences of the distribution functions at several places together, by place, on an interval if
-        bands were requested.
+        Differences of the distribution functions by place, with intervals that hold at all places together.
+        Only on an interval, if bands were requested.
     unit
         The unit of the values, if the task names one.
     test
-        The test whether the populations are equal. None for samples of two mechanisms, which have no exact
-        test, and for more than one report per device.
+        The test whether the populations are equal. None if the samples have different mechanisms, because no
+        exact test exists for these, and for more than one report per device.
     devices, other_devices
         As in `Estimate`: the least numbers of devices behind the reports of the two samples.
     """
@@ -196,16 +197,16 @@ def compare_samples(
     task, counts
         The task, and its reports per code, shape (K,).
     other
-        The other reports per code. No device may be in both, since intervals and test treat the two samples
-        as independent.
+        The other reports per code. No device may be in both samples, since the intervals and the test treat
+        the samples as independent.
     other_task
-        The task of the other reports, on the same domain and in the same unit; by default the same task. With
-        another mechanism, placement or epsilon there is no test.
+        The task of the other reports, on the same domain and in the same unit; by default the same task. If
+        its mechanism, placement or epsilon differs, there is no test.
     level, between, target, reports_per_device, memoised, epochs, bands, origin
-        As in `estimate`; without bands and an origin, a circle has no quantiles. The target is that of
+        As in `estimate`; without bands and an origin, a circle has no quantiles. The target applies to
         differences of means, directions and resultant lengths. The test treats every report as one from a
-        different device. So there is no test for more than one report per device, and if a note says that
-        caps allow more, the test has this note too.
+        different device. So there is no test for more than one report per device. If a note says that caps
+        allow more, the test has this note too.
     other_epochs
         The number of epochs of the other reports; by default `epochs`.
 
@@ -269,7 +270,7 @@ def compare_samples(
 
 
 def _with_caps(differences: Mapping[str, Any], most: float) -> dict[str, Any]:
-    """Return differences with the note on `most` reports of a device, which their test has too."""
+    """Return a comparison with the note on `most` reports of a device, also in its test."""
     note = caps_note(most)
     test = differences.get("test")
     return noted(differences, note) | {"test": test and replace(test, note=note)}
@@ -318,12 +319,13 @@ def compare_reference(
     Parameters
     ----------
     task, counts, level, between, target, reports_per_device, memoised, epochs, bands, origin
-        As in `estimate`. There is no test for more than one report per device, and if a note says that caps
-        allow more, the test has this note too.
+        As in `estimate`. There is no test for more than one report per device. If a note says that caps allow
+        more, the test has this note too.
     reference
         The population, as `simulate_counts` takes it: a line such as "normal:40,12", values, or a frozen
-        distribution of scipy.stats. On a lattice its values are rounded to the nearest ones, as those of
-        devices are; not with the rounding "stochastic", where devices have values in between.
+        distribution of scipy.stats. On a lattice its values are rounded to the nearest lattice values, as
+        devices round theirs. With the rounding "stochastic" they are not rounded here, because devices round
+        values in between at random.
 
     Raises
     ------
@@ -399,7 +401,7 @@ def _less(value: Value, known: float) -> Value:
 
 
 def _around(value: Value, known: float, period: float) -> Value:
-    """Return a known place of a circle minus an estimated one, the shorter way round."""
+    """Return a known place on a circle minus an estimated place, the shorter way round."""
     apart = _less(value, known)
     if apart.value is None or apart.low is None or apart.high is None:
         return apart
@@ -411,7 +413,7 @@ def _around(value: Value, known: float, period: float) -> Value:
 
 
 def _further(value: Value, known: float, cut: float, period: float) -> Value:
-    """Return the distance of a known place, in turns, from a cut minus that of an estimated place."""
+    """Return a known place's distance from a cut, in turns, minus an estimated place's distance from it."""
     if value.value is None:
         return _less(value, period * known)
     shift = value.value - period * ((value.value / period - cut) % 1.0)

@@ -54,21 +54,21 @@ _METHOD = "difference of the fitted distributions; bounds that hold for every pa
 _POINTS = 16  # places at which the distribution functions are compared
 
 _ALIKE = 8.0
-"""Approximate number of independent bounds equivalent to all of these; their weights are chosen for it."""
+"""Approximate number of independent bounds equivalent to all bounds; the weights are chosen for it."""
 
 
 def mean_difference(first: Survey, second: Survey, *, level: float = 0.95) -> Value:
     """Return the mean of the second population minus that of the first, in the unit of the domains.
 
-    Both surveys are on an `Interval`, have at least two devices each and share one target: the populations,
-    or the two sets of users themselves. They must not have a device in common, since the interval treats the
-    two sets of reports as independent.
+    Both surveys are on an `Interval`, have at least two devices each and the same target: the populations, or
+    the two sets of users themselves. No device may be in both surveys, since the interval treats the two sets
+    of reports as independent.
 
-    If both means are unbiased, the error on each side is the root of the sum of the squared errors of the two
-    means there (`mean.reaches`). So the interval is not symmetric for skewed populations (Zou and Donner
-    2008). The quantile is Student's with the Welch-Satterthwaite degrees of freedom. If one mean is a range
-    of possible values, the result is the range of differences, with each mean at the level
-    ``(1 + level) / 2`` (Bonferroni), and has no point.
+    If both means are unbiased, the errors of the two means on a side (`mean.reaches`) are added in squares to
+    the error on that side. So the interval is not symmetric for skewed populations (Zou and Donner 2008). The
+    quantile is Student's with the Welch-Satterthwaite degrees of freedom. If one mean is a range of possible
+    values, the result is the range of differences, without a point. Each mean's range then has the level
+    ``(1 + level) / 2`` (Bonferroni).
     """
     for name, each in (("first", first), ("second", second)):
         if each.mechanism.domain.circular:
@@ -93,7 +93,7 @@ def mean_difference(first: Survey, second: Survey, *, level: float = 0.95) -> Va
     both = [(each, mean_numbers(each.mechanism, each.n).values) for each in (first, second)]
     (before, error), (after, other_error) = (average(*each) for each in both)
     domain, other_domain = first.mechanism.domain, second.mechanism.domain
-    # In the longer of the two units: the square of a very short or very long one may not fit a float.
+    # In the longer of the two units: the square of a very short or very long unit may not fit a float.
     longer = max(domain.length, other_domain.length)
     squares = [(domain.length * error / longer) ** 2, (other_domain.length * other_error / longer) ** 2]
     parts = (square**2 / (each.devices - 1.0) for square, (each, _) in zip(squares, both, strict=True))
@@ -114,13 +114,12 @@ def mean_difference(first: Survey, second: Survey, *, level: float = 0.95) -> Va
 def direction_difference(first: Survey, second: Survey, *, level: float = 0.95) -> Value:
     """Return the mean direction of the second population minus that of the first, in the unit of the domain.
 
-    Both surveys are on a `Circle`, have one target and no device in common. The value is the shorter way
-    round, from minus half the period to half the period, and the interval is unwrapped. The interval is a
-    whole period if one of the directions is not determined.
+    Both surveys are on a `Circle` and have the same target, and no device is in both. The value is the
+    shorter way round, from minus half the period to half the period, and the interval is unwrapped. The
+    interval is a whole period if one of the directions is not determined.
 
-    On each side the error is the root of the sum of the squares of both arcs there, as for means. An arc
-    grows faster than its number of standard errors, so the interval tends to be too wide rather than too
-    narrow.
+    On each side both arcs are added in squares, as errors of means are. An arc grows faster than its number
+    of standard errors, so the interval tends to be too wide rather than too narrow.
     """
     period, notes = _circle(first, second)
     one, other = (direction(each, level=level) for each in (first, second))
@@ -141,9 +140,9 @@ def direction_difference(first: Survey, second: Survey, *, level: float = 0.95) 
 def length_difference(first: Survey, second: Survey, *, level: float = 0.95) -> Value:
     """Return the resultant length of the second population minus that of the first, from -1 to 1.
 
-    Parameters, errors and method are those of `direction_difference`, except for ends at 0 or 1. No length
-    lies beyond these, so one length may well be at such an end while the other is at its own end. There the
-    reaches are added without squares.
+    Parameters, errors and method are those of `direction_difference`, except if the interval of one of the
+    lengths ends at 0 or 1. No length lies beyond, so one length may well be at such an end while the other
+    length is at the end of its own interval. On such a side the reaches are added without squares.
     """
     _, notes = _circle(first, second)
     one, other = (resultant_length(each, level=level) for each in (first, second))
@@ -174,7 +173,7 @@ def _circle(first: Survey, second: Survey) -> tuple[float, tuple[str, ...]]:
 
 
 def _apart(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
-    """Return the reach of a difference below and above, given the reaches of both values: squares add up."""
+    """Return the reach of a difference below and above: the reaches of both values, added in squares."""
     (below_1, above_1), (below_2, above_2) = one, other
     return math.hypot(below_2, above_1), math.hypot(above_2, below_1)
 
@@ -201,12 +200,12 @@ def _reaches(survey: Survey, numbers: FloatArray, quantile: float) -> tuple[floa
 def share_difference(first: Survey, second: Survey, low: float, high: float, *, level: float = 0.95) -> Value:
     """Return the share of the second population from `low` to `high`, minus that of the first.
 
-    Both surveys are on one domain and have no device in common; `low` and `high` are as for `shares.share`.
+    Both surveys are on one domain, and no device is in both; `low` and `high` are as for `shares.share`.
     """
     ends = [unit_ends(each.mechanism, low, high) for each in (first, second)]
     pairs = [_between(each, *part) for each, part in zip((first, second), ends, strict=True)]
     over, under = _differences(first, second, [pairs], USUAL)[0]
-    # With d the difference, their means are at least 1 + d and 1 - d.
+    # With d the difference, the averages have expectations of at least 1 + d and 1 - d.
     least, most = difference_interval(over, under, 2.0, level)
     interval = possible(least - 1.0, most - 1.0, least=-1.0)
     return _told(_fitted(first, second, ends), interval, first, second)
@@ -223,9 +222,9 @@ def bin_differences(first: Survey, second: Survey, *, level: float = 0.95) -> di
 def cdf_differences(first: Survey, second: Survey, *, level: float = 0.95) -> dict[str, Value]:
     """Return the second distribution function minus the first at up to 16 places, jointly at the level.
 
-    Both surveys are on one interval and have no device in common. If one of the intervals excludes 0, the
-    populations differ at the level. The keys are values of the domain: quantiles of both populations
-    together.
+    Both surveys are on the same `Interval`, and no device is in both. If one of the confidence intervals
+    excludes 0, the populations differ at the level. The keys are values of the domain: quantiles of both
+    populations together.
 
     Upper and lower bounds use the number of standard errors that their joint normal law requires, as in
     `shares.cdf_band`. A value between two nodes is seen at both, so the places are nodes of the second
@@ -261,16 +260,17 @@ def quantile_differences(
 ) -> dict[str, Value]:
     """Return the quantiles of the second population minus those of the first, in the unit of the domain.
 
-    Both surveys are on one domain and have no device in common; each interval has the level separately. Only
-    a circle takes an origin, and requires it: both quantiles are counted upwards from there. The differences
-    are those of the distances from it, so they lie between plus and minus the period.
+    Both surveys are on one domain, and no device is in both; each interval has the level separately. A circle
+    requires an origin, from which both quantiles are counted upwards; an interval takes none. On a circle the
+    differences are those of the distances from the origin, so they lie between plus and minus the period.
 
     An interval for a quantile jumps over places without people, so squares of distances do not add up.
-    Instead, the interval holds all differences with both quantiles within z_1 and z_2 standard errors, for
-    ``z_1^2 + z_2^2 <= c``. It misses on one side only if one squared z or the sum of both exceeds c on that
-    side. So c makes half of the chi-square probability with one degree of freedom, plus a quarter of that
-    with two, equal to the level's tail on that side. At level 0.95 this is 2.35 standard errors instead of
-    1.96; if both quantiles have wide room between their bounds, 2.10 instead of 1.70.
+    Instead, the interval holds every difference for which the quantiles are within z_1 and z_2 standard
+    errors, with ``z_1^2 + z_2^2 <= c``. It misses on one side only if one squared z or the sum of both
+    exceeds c on that side. So c is chosen to make half of the chi-square probability with one degree of
+    freedom, plus a quarter of that with two, equal to the level's tail on that side. At level 0.95 the root
+    of c is 2.35 standard errors instead of 1.96. If both quantiles have wide room between their bounds, it is
+    2.10 instead of 1.70.
     """
     circular = second.mechanism.kernel.circular
     if (origin is None) == circular:

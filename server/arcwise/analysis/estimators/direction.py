@@ -3,9 +3,9 @@
 A device's randomness shrinks the moment of the codes' positions by the known factor rho_1, and turns it by a
 known angle if the row is not symmetric. As complex numbers, ``Z = mean(e^(i code)) / rho_1`` estimates the
 population's moment. Rounding a value to one of the two nodes around it shrinks the moment a little more, by
-at most ``(pi/K)^2 / 2`` relatively; this is not corrected. (Nodes are d = 2 pi/K apart. Mixing them with
-shares 1-t and t leaves ``sqrt(1 - 4 t (1-t) sin(d/2)^2)``, at t = 1/2 cos(d/2) = 1 - (pi/K)^2/2 + ....) The
-intervals of the resultant length and of the direction allow for it.
+at most ``(pi/K)^2 / 2`` relatively; this is not corrected. (Nodes are d = 2 pi/K apart. A mixture of two of
+them with shares 1-t and t has the length ``sqrt(1 - 4 t (1-t) sin(d/2)^2)``. At t = 1/2 this is
+``cos(d/2) = 1 - (pi/K)^2/2 + ...``.) The intervals of the resultant length and of the direction allow for it.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class Moment(NamedTuple):
 class Arrow(NamedTuple):
     """The estimate of the first trigonometric moment, with its samples and its errors.
 
-    The reports come from at least `devices` devices, counted for the smallest of several samples.
-    ``reach(angle, level)`` is how far the expectation of the component of Z in that direction may lie above
-    the component. Each sample has a weight.
+    The reports come from at least `devices` devices; of several samples, the smallest one counts.
+    ``reach(angle, level)`` is how far the expectation of the component of Z in the direction `angle` may lie
+    above that component. Each sample has a weight.
     """
 
     moment: Moment
@@ -99,10 +99,10 @@ def first_moment(survey: Survey) -> Moment:
     happen to agree. The covariance of a row, with moments m_1 and m_2, has the eigenvalues
     ``(1 - |m_1|^2 +- |m_2 - m_1^2|) / 2``, and a mixture of rows has no eigenvalue below the smaller one.
 
-    For users the covariance is that of the devices' randomness (`_device_covariance`), plus the part of the
-    reports' covariance due to sampling if only a share of the users was drawn. Where devices report again,
-    the covariance of their values is added for each repeat (`survey`): the reports' covariance minus that of
-    the devices' randomness, plus one standard error.
+    For users the covariance is that of the devices' randomness (`_device_covariance`). If only a share of the
+    users was drawn, the part of the reports' covariance due to sampling is added. If devices report several
+    times, the covariance of their values is added for each repeat (`survey`): the reports' covariance minus
+    that of the devices' randomness, plus one standard error.
     """
     mechanism, counts, n, users = survey.mechanism, survey.counts, survey.n, survey.users
     turns = np.exp(2j * math.pi * mechanism.code_units())
@@ -151,7 +151,7 @@ def _device_covariance(mechanism: Mechanism, turns: ComplexArray, law: FloatArra
 
 
 def row_attenuation(mechanism: Mechanism) -> complex:
-    """Return the factor from the first moment of an input at a node to that of its report.
+    """Return the factor between the first moment of an input at a node and the first moment of its report.
 
     `CircularMechanism.attenuation` is its real part; a row that is not symmetric also turns the moment.
     """
@@ -161,7 +161,7 @@ def row_attenuation(mechanism: Mechanism) -> complex:
 
 
 def untold(mechanism: Mechanism) -> str:
-    """Return the reason why the reports do not determine the first moment, or ""."""
+    """Return the reason why the reports do not determine the first moment; "" if they determine it."""
     if mechanism.kernel.codes < 3:
         return "two cells"
     if abs(row_attenuation(mechanism)) < _LEAST_ATTENUATION:
@@ -175,8 +175,9 @@ def direction(survey: Survey, *, level: float = 0.95) -> Value:
     A direction u is in the interval unless the component of Z across u differs significantly from zero
     (Fieller 1954), that is by more than the reach of that average (`mean.reach`). Near zero resultant length
     the delta method fails. There the interval is the whole circle: if ``Z V^-1 Z`` does not exceed
-    Hotelling's quantile (with many reports the chi-square quantile with 2 degrees of freedom), and always
-    with fewer than 5 reports. The largest turn that rounding to nodes can cause is added to the reach.
+    Hotelling's quantile, and always with fewer than 5 reports. With many reports Hotelling's quantile is the
+    chi-square quantile with 2 degrees of freedom. The largest turn that rounding to nodes can cause is added
+    to the reach.
     """
     mechanism = survey.mechanism
     if why := untold(mechanism):
@@ -185,7 +186,7 @@ def direction(survey: Survey, *, level: float = 0.95) -> Value:
 
 
 def arrow_direction(mechanism: Mechanism, arrow: Arrow, level: float, about: str) -> Value:
-    """Return the direction of an arrow as `direction` does; `about` says to whom it refers."""
+    """Return an arrow's direction as `direction` does; the note `about` names the people behind it."""
     period, method = mechanism.domain.length, _DIRECTION
     moment, n, *_ = arrow
     angle = math.atan2(moment.z[1], moment.z[0])
@@ -211,10 +212,11 @@ def arrow_direction(mechanism: Mechanism, arrow: Arrow, level: float, about: str
 def turned(mechanism: Mechanism, shortest: float) -> float:
     """Return how far rounding to nodes may move the moment across its direction; 0 if nothing is rounded.
 
-    The moment is at least `shortest` long. Around the direction, the population's sines sum to 0; those on
-    either side sum to at most ``sqrt(1 - R^2) / 2``. Rounding shrinks them by factors between ``cos h`` and
-    1, with h half the distance between nodes, possibly on one side only. It also turns a value between nodes
-    by ``atan(s tan h) - s h``, s from -1 to 1: by at most ``2 h^3 / (9 sqrt 3)``.
+    The moment is at least `shortest` long. Let R be its length. Around the direction, the population's sines
+    sum to 0; the sines on either side sum to at most ``sqrt(1 - R^2) / 2``. Rounding shrinks them by factors
+    between ``cos h`` and 1, with h half the distance between nodes, and possibly on one side only. Rounding
+    also turns a value between nodes by ``atan(s tan h) - s h``, with s from -1 to 1: by at most
+    ``2 h^3 / (9 sqrt 3)``.
     """
     if not mechanism.rounds:
         return 0.0
@@ -257,7 +259,7 @@ def _arc(arrow: Arrow, level: float, rounding: float) -> tuple[float, float] | N
     return None if max(below, above) >= math.pi / 2 else (below, above)
 
 
-_SECANTS = 6  # steps to an end of the interval; the function is nearly a sine
+_SECANTS = 6  # most steps to an end of the interval; the function is nearly a sine
 _FLATTEST = 1e-3  # the least slope of a secant, which limits its step
 
 
@@ -265,8 +267,9 @@ def fieller_arc(moment: Moment, level: float, *, reports: float = math.inf) -> t
     """Return how far the interval reaches below and above the argument of Z, in radians; None: all around.
 
     With ``M = Z Z' - t^2 V`` the normals n of the interval's directions satisfy ``n M n <= 0``. If the test
-    of zero resultant rejects, M has one positive eigenvalue l1, with eigenvector e1, and one negative, l2.
-    The normals are within ``atan sqrt(-l2/l1)`` of +-e2, so the directions are within the same angle of +-e1.
+    of zero resultant rejects, M has a positive eigenvalue l1, with eigenvector e1, and a negative eigenvalue
+    l2, with eigenvector e2. The normals are within ``atan sqrt(-l2/l1)`` of +-e2, so the directions are
+    within the same angle of +-e1.
     """
     z, covariance = moment
     if z @ np.linalg.solve(covariance, z) <= hotelling(level, reports):
@@ -296,7 +299,7 @@ def resultant_length(survey: Survey, *, level: float = 0.95) -> Value:
 
 
 def arrow_length(mechanism: Mechanism, arrow: Arrow, level: float, about: str) -> Value:
-    """Return the length of an arrow as `resultant_length` does; `about` says to whom it refers."""
+    """Return an arrow's length as `resultant_length` does; the note `about` names the people behind it."""
     moment, n, *_ = arrow
     notes = all_notes(arrow.few, coarse_notes(mechanism), _NO_CLUSTERS, about)
     if n < _FEWEST:
@@ -307,8 +310,8 @@ def arrow_length(mechanism: Mechanism, arrow: Arrow, level: float, about: str) -
     if length.low > 1.0 and arrow.too_long():
         notes = all_notes(NO_POPULATION, notes)
     value, low, high = (min(max(x, 0.0), 1.0) for x in length[:3])
-    # Rounding shrinks the parts along the arrow, at most (1+R)/2 of the population, and those against it, at
-    # most (1-R)/2.
+    # Rounding shrinks the components along the arrow, which sum to at most (1+R)/2, and those against it,
+    # which sum to at most (1-R)/2.
     shrunk = 1.0 - math.cos(math.pi / mechanism.kernel.nodes) if mechanism.rounds else 0.0
     low, high = max(low - shrunk * (1.0 - low) / 2, 0.0), min(high + shrunk * (1.0 + high) / 2, 1.0)
     method = f"debiased modulus of the first trigonometric moment; {length.law} interval"
@@ -347,8 +350,9 @@ def _length(arrow: Arrow, level: float) -> _Length:
         if devices < FEW:
             below, above = max(below, quantile * error), max(above, quantile * error)
         return _Length(value, value - below, value + above, "empirical likelihood")
-    # If the covariance is round, |Z|^2 is half the trace times a chi-square with 2 degrees of freedom; if it
-    # is on a line, the trace times one with 1. In between, scale and freedom match its mean and variance.
+    # If the covariance is round, |Z|^2 is half the trace times a chi-square variable with 2 degrees of
+    # freedom. If it lies on a line, |Z|^2 is the trace times a chi-square variable with 1 degree of freedom.
+    # In between, the scale and the degrees of freedom match the mean and the variance of |Z|^2.
     second = float((covariance**2).sum())
     freedom = trace**2 / second
     scale = second / trace * (quantile / two_sided(level, math.inf)) ** 2
@@ -360,7 +364,7 @@ def _length(arrow: Arrow, level: float) -> _Length:
 
 
 def _noncentrality(x: float, probability: float, freedom: float) -> float:
-    """Return the noncentrality at which a chi-square is at most x with `probability`; 0 if none."""
+    """Return the noncentrality at which a chi-square is at most x with `probability`; 0 if no such exists."""
     from scipy.optimize import brentq
     from scipy.special import chndtr
 
@@ -369,7 +373,8 @@ def _noncentrality(x: float, probability: float, freedom: float) -> float:
 
     if excess(0.0) <= 0:
         return 0.0
-    # The law is near N(nc + 2, 4 nc + 4) or narrower, so this lies far beyond the root for the levels in use.
+    # The law is near N(nc + 2, 4 nc + 4) or narrower, so this end is far beyond the root for the levels in
+    # use.
     high = x + 10.0
     while excess(high) > 0:
         high *= 2

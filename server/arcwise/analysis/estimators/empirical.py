@@ -1,10 +1,10 @@
 """How far an expectation may lie from an average of numbers per code, by empirical likelihood.
 
-Student's interval treats the average as normal. With few reports at a large epsilon it is not: a population
-is skewed, and most samples miss a rare value far out and then look precise. Empirical likelihood tests for
-each expectation whether some law of the codes has it and makes the counts likely. Such a law may include
-codes that no report shows yet, so the interval extends towards them, by the equivalent of about three
-reports.
+Student's interval treats the average as normal. With few reports at a large epsilon the average is not
+normal: if a population is skewed, most samples miss a rare value far out and then look precise. Empirical
+likelihood tests for each expectation whether some law of the codes has it and makes the counts likely. Such a
+law may include codes that no report shows yet, so the interval extends towards them, by the equivalent of
+about three reports.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ SKEWNESS = 2.0
 """How much the squared skewness of an average adds to the threshold for its likelihood ratio.
 
 If x rare reports are expected, the squared skewness is 1/x, and the probability of seeing no such report is
-exp(-x). An interval from a sample without one includes x up to ``2 x = t^2 (1 + 2/x)``: at the level 0.95 up
-to x = 3.1, so 4 % of surveys miss. The chi-square law alone would miss 15 %.
+exp(-x). An interval from a sample without such a report includes x up to ``2 x = t^2 (1 + 2/x)``. At the
+level 0.95 this is x = 3.1, so the intervals of 4 % of surveys miss. With the chi-square law alone, 15 % would
+miss.
 """
 
 
@@ -49,9 +50,9 @@ def empirical_reach(kernel: Kernel, values: FloatArray, counts: FloatArray, quan
     Of all laws q of the codes with the expectation m + d, the most likely one is (Owen 2001, chapter 2), with
     p the shares of the reports, m their average and ``z = v - m``,
 
-        q_j proportional to p_j / (1 - y z_j),    0 <= y <= 1 / z_far,
+        q_j proportional to p_j / (1 - y z_j),    0 <= y <= 1 / z_far.
 
-    and if that does not reach d with y at its end, with also a share s of mass at the furthest code. So d
+    If q does not reach d with y at its upper end, a share s of the mass is also at the furthest code. So d
     increases along a single path (y, then s), as does the likelihood ratio ``2 n sum_j p_j log(p_j/q_j)``.
     Its root is normal except for the skewness of q (`SKEWNESS`). The furthest code may be a rare one with a
     huge number: codes beyond it can add less than a hundredth of the standard error to any population's
@@ -74,12 +75,12 @@ def pooled_reach(
 ) -> float:
     """Return how far above a weighted sum of averages over independent samples its expectation may lie.
 
-    Each sample has at least two reports and consists of the number per code, the reports per code and its
-    weight. `quantile` is as in `empirical_reach`.
+    Each sample has at least two reports. It is given as the numbers per code, the reports per code, and the
+    sample's weight. `quantile` is as in `empirical_reach`.
 
     All reports are treated as one sample, each with its contribution to the error of the sum: its distance
-    from its own sample's average. So all share one multiplier, and rare codes of many small samples are added
-    up before they are judged.
+    from its own sample's average. So all samples share one multiplier, and rare codes of many small samples
+    are pooled before they are judged.
     """
     total = sum(float(counts.sum()) for _, counts, _ in samples)
     found, shares, far = [], [], 0.0
@@ -107,7 +108,7 @@ def _residuals(
 def _most(
     z: FloatArray, p: FloatArray, far: float, n: float, quantile: float
 ) -> tuple[float, FloatArray, float]:
-    """Return the distance on the path of `empirical_reach`, the law of seen codes, the furthest's share."""
+    """Return the distance on `empirical_reach`'s path, the seen codes' law, and the furthest code's share."""
     far = max(far, float(z.max()))
 
     def along(path: float) -> tuple[FloatArray, float, float]:
@@ -134,7 +135,7 @@ def _most(
 
 
 _LAST, _WHOLE = 1.0 - 1e-13, 2.0 - 1e-13
-"""On the path to the furthest code: where only that code gains mass, and where it has all of it."""
+"""Positions on the path to the furthest code: where only that code gains mass, and where it has all mass."""
 
 
 def _root_search(root: Callable[[float], float], quantile: float, guess: float) -> float:
@@ -171,9 +172,9 @@ def _furthest(kernel: Kernel, z: FloatArray, counts: FloatArray, error: float) -
     """
     order = np.argsort(-z, kind="stable")
     shares = largest_probabilities(kernel)[order]
-    lost = np.cumsum(shares * z[order]) - np.cumsum(shares) * z[order]  # by leaving out the codes beyond each
+    lost = np.cumsum(shares * z[order]) - np.cumsum(shares) * z[order]  # by code, without all beyond it
     beyond = int(np.searchsorted(lost, _NEGLIGIBLE * error, "right")) - 1
     return int(order[min(max(beyond, 0), int(np.argmax(counts[order] > 0)))])
 
 
-_NEGLIGIBLE = 0.01  # of the standard error: the part that may be left out of an average
+_NEGLIGIBLE = 0.01  # part of the standard error by which leaving codes out may change an average

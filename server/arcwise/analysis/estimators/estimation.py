@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.tasks import Task
 
-_PART = 0.01  # the part of the domain that holds nine in ten values when the note is added
+_PART = 0.01  # the note is added if nine in ten values lie in at most this part of the domain
 
 _CELLS, _MOST = 2.5, 0.025
-"""Cells over which a fit to one place spreads. They count as narrow, up to `_MOST` of the domain."""
+"""A fit to one place spreads over this many cells, which count as narrow, up to `_MOST` of the domain."""
 
 _SURE = 0.05
 """Largest part of the domain that the intervals of the two quantiles may cover together."""
 
-_WORTH = 3.0  # least ratio of the domain's length to that of proposed bounds
-_ROOM = 2.0  # lengths of that range that proposed bounds leave free on either side
+_WORTH = 3.0  # least ratio of the domain's length to the length between proposed bounds
+_ROOM = 2.0  # room that proposed bounds leave on either side, in lengths of the range of nine in ten values
 
 
 @one_thread()
@@ -56,7 +56,7 @@ def estimate(
     bands: bool = False,
     origin: float | None = None,
 ) -> Estimate:
-    """Return every estimate that applies to a task, from the counts of its reports.
+    """Return every estimate that applies to a task, computed from the counts of its reports.
 
     Parameters
     ----------
@@ -67,36 +67,38 @@ def estimate(
     level
         The level of every interval, from 0.5 to 0.9999.
     between
-        Pairs (low, high) of values in the unit of the domain. The share of the population from `low` to
-        `high` is also estimated. From the low end of an interval it is the distribution function at `high`;
-        up to the high end it is a tail. On a circle it is the arc from `low` upwards to `high`.
+        Pairs (low, high) of values in the unit of the domain. For each pair the share of the population from
+        `low` to `high` is also estimated. If `low` is the low end of an interval, the share is the
+        distribution function at `high`; if `high` is the high end, it is a tail. On a circle it is the share
+        of the arc from `low` upwards to `high`.
     target
         The target of the intervals: "population", from which the devices were drawn, or "users", the values
-        behind these very reports. Intervals for users are narrower, above all at a large epsilon. Only mean,
-        variance, direction and resultant length have them; the other intervals are for the population.
+        behind these very reports. Intervals for users are narrower, above all at a large epsilon. Only the
+        intervals of mean, variance, direction and resultant length can be for users; all others are for the
+        population.
     sampled
         The share of a group's devices that was drawn to report this task: `Group.share`. Then "users" are all
-        devices of the group, and their intervals include the error of drawing. Intervals for the population
-        include it anyway, and do not depend on `sampled`.
+        devices of the group, and intervals for users include the error of drawing. Intervals for the
+        population always include this error, and do not depend on `sampled`.
     reports_per_device
         The most reports that one device may have sent, m. Intervals then allow for as few as n/m devices
-        behind n reports, even if a device's values are alike; the estimates are weighted by reports. Use a
-        value above 1 for several epochs, or if caps allow a device more than one report in an epoch. None is
-        taken as 1, with a note if the task's caps allow more.
+        behind n reports, even if a device's values are alike. Every report has the same weight in the
+        estimates. Use a value above 1 for several epochs, or if caps allow a device more than one report in
+        an epoch. None is taken as 1, with a note if the task's caps allow more.
     memoised
-        Whether devices may have repeated an answer instead of drawing a new one, as clients do that memoise
-        the task: then n reports count as n/m.
+        Whether devices may have repeated an answer instead of drawing a new one, as clients that memoise the
+        task do. Then n reports count as n/m reports.
     epochs
         The number of epochs from the first to the last report. If `reports_per_device` is None, and the
         task's caps allow a device more than one report in these epochs, a note says so.
     bands
-        Also compute the parts that take several times as long as the rest: the mode's interval, bins with
-        intervals, on an interval the simultaneous band of the distribution function, on a circle the
-        quantiles.
+        Also compute the mode's interval and bins with intervals; on an interval also the simultaneous band of
+        the distribution function, and on a circle the quantiles. They take several times as long as all other
+        parts.
     origin
-        On a circle: the place from which quantiles are counted upwards, in the unit of the domain; 0 is
-        midnight of a time of day. The default is opposite the mean direction, and applies only with `bands`
-        and if the reports determine the direction.
+        On a circle: the place from which quantiles are counted upwards, in the unit of the domain; for times
+        of day, 0 is midnight. The default is the place opposite the mean direction; it is used only with
+        `bands`, and only if the reports determine the direction.
 
     Raises
     ------
@@ -140,7 +142,7 @@ def _with_caps(result: Estimate, task: Task, survey: Survey, most: float) -> Est
             target=survey.target,
             sampled=survey.sampled,
             reports_per_device=most,
-            probabilities=survey.probabilities,  # the same fit, which is most of the work
+            probabilities=survey.probabilities,  # shares the fit, which takes most of the time
         )
         find = direction.direction if name == "direction" else mean.mean
         now, wide = _width(value), _width(find(repeated, level=result.level))
@@ -188,7 +190,7 @@ def unwrapped_estimate(
 def empty_estimate(
     task: Task, *, level: float = 0.95, target: Target = "population", sampled: float = 1.0
 ) -> Estimate:
-    """Return the estimate from no reports: it names its target, and has no number except ``n = 0``."""
+    """Return the estimate from no reports: it names its task and target, and its only number is ``n = 0``."""
     return Estimate(
         task=task.name,
         task_id=task.id,
@@ -247,16 +249,16 @@ def by_shares(
 
 
 def reported_delta(mechanism: Mechanism) -> float:
-    """Return the delta of a report: 0 for pure mechanisms, certified when the task was made."""
+    """Return the delta of a report, as certified when the task was made; 0 for pure mechanisms."""
     return mechanism.certificate().delta / UNIT if mechanism.approximate else 0.0
 
 
 def told_if_wide(result: Estimate, task: Task) -> Estimate:
     """Return the estimate, with a note if the domain is about a hundred times wider than its values.
 
-    The note proposes bounds and says what they cost. Values count as narrow under two conditions. The
-    quantiles 0.05 and 0.95 are at most a hundredth of the domain apart, or as close as the task's grid can
-    show. Their intervals together cover at most a twentieth of the domain.
+    The note proposes bounds and says what they cost. It is added under two conditions: the quantiles 0.05 and
+    0.95 are at most a hundredth of the domain apart, or as close as the task's grid can show; and their
+    intervals together cover at most a twentieth of the domain.
     """
     domain = task.domain
     if domain.circular or result.mean is None or not {"0.05", "0.95"} <= set(result.quantiles):

@@ -1,8 +1,9 @@
 """Reports of a group's tasks: the devices behind them, and whether all tasks were drawn equally often.
 
 A device draws k of the d tasks in every round, so the number of rounds in which it reports a task is binomial
-with probability s = k/d. The numbers of the tasks are dependent: a device that draws one task draws k - 1
-others. Estimates of a single task of a group are those of any task; `estimate` takes ``sampled=group.share``.
+with probability s = k/d. The numbers of reports of the tasks are dependent: a device that draws one task
+draws k - 1 other tasks. A single task of a group is estimated like any task, by `estimate` with
+``sampled=group.share``.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 _FEW = 5  # average reports per task from which the chi-square law is accurate enough
-_SUSPICIOUS = 0.001  # p-value below which the note says that chance does not explain the difference
+_SUSPICIOUS = 0.001  # below this p-value, the note says that chance does not explain the difference
 
 _ROUNDS = (
     "a device counts once for every round",
@@ -60,10 +61,10 @@ class GroupReports:
     tasks
         The tasks in the order of the group.
     p_value
-        The probability of numbers of reports at least as different as these, if every device has a value for
-        every task. None without sampling, and with fewer than 5 reports per task on average.
+        The probability that the tasks' numbers of reports differ at least as much as these, if every device
+        has a value for every task. None without sampling, and with fewer than 5 reports per task on average.
     note
-        The conclusion from the numbers, in words.
+        The conclusion from the numbers of reports, in words.
     """
 
     group: str
@@ -93,7 +94,7 @@ class GroupReports:
 
 @explained
 def group_reports(group: Group, reports: Mapping[str, int], *, level: float = 0.95) -> GroupReports:
-    """Return the number of devices behind the reports of each task, and whether all were drawn equally often.
+    """Return the devices behind the reports of each task, and whether all tasks were drawn equally often.
 
     Parameters
     ----------
@@ -143,8 +144,9 @@ def group_reports(group: Group, reports: Mapping[str, int], *, level: float = 0.
 def devices_behind(reports: int, share: float, *, level: float = 0.95) -> Value:
     """Return the number of devices, given how many of them were drawn to report with probability `share`.
 
-    The interval holds all numbers of devices M for which neither this many drawn or fewer, nor this many or
-    more, has a probability below half the error (as Clopper and Pearson, but for M instead of the share).
+    The interval holds every number of devices M that explains the number drawn: neither "this many or fewer"
+    nor "this many or more" has a probability below half the error. This is the method of Clopper and Pearson,
+    but for M instead of the share.
     """
     method = "reports divided by the share of devices that was drawn; exact binomial interval"
     if share == 1.0:
@@ -176,9 +178,10 @@ def _last(start: int, holds: Callable[[int], bool]) -> int:
 
 
 def drawn_alike(reports: Sequence[int], sample: int) -> float | None:
-    """Return the probability of numbers of reports at least as different as these, or None with too few.
+    """Return the probability of numbers that differ at least this much, or None for too few reports.
 
-    `reports` has one number for each of the d tasks, of which every device draws `sample` = k, less than d.
+    `reports` has one number for each of the d tasks. Every device draws `sample` = k of the tasks, fewer than
+    d.
 
     The indicator that a device draws a task has the variance ``s (1-s)``, and the covariances between tasks
     keep the sum constant. So with m reports per task on average, ``sum (n_j - m)^2 (d-1) / (m (d-k))`` has

@@ -1,8 +1,8 @@
 """A fitted node distribution as a histogram in the unit of the domain, and the nearest one with k modes.
 
-Heights turn at cuts, numbered so that cut c is before cell c. On an interval they rise up to the first cut
-and turn at each: k modes have ``2 k - 1`` cuts. On a circle these are preceded by a cut at which heights
-begin to rise. Pieces between two cuts may be empty.
+Heights turn at cuts, which are numbered so that cut c is before cell c. On an interval the heights rise up to
+the first cut and turn at each cut: k modes have ``2 k - 1`` cuts. On a circle there is one more cut in front,
+at which heights begin to rise. Pieces between two cuts may be empty.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
-_CANDIDATES = 4  # modes beyond k, also tried for the nearest k-modal histogram
+_CANDIDATES = 4  # this many modes beyond k are also tried for the nearest k-modal histogram
 
 
 class Modes(NamedTuple):
@@ -41,7 +41,7 @@ def histogram(
 ) -> Distribution:
     """Return a fit as a histogram in the unit of the domain.
 
-    Without `method`, a description of how the fit was made, it is assumed to be a fit of `fit_held_out`.
+    `method` describes how the fit was made; by default, it is a fit of `fit_held_out`.
     """
     smoothing = " (averaging iterates smooths)" if method is None else ""
     notes = [
@@ -82,7 +82,7 @@ def as_drawn(distribution: Distribution, *, circular: bool) -> FloatArray:
     """Return the probabilities of the bins as charts show them, shape (N,).
 
     They have as many modes as the reports show, and are even over bins as wide as the resolution. If the
-    modes of a distribution were not counted, they are those of the fit.
+    modes of a distribution were not counted, the probabilities are those of the fit.
     """
     edges, fitted = np.array(distribution.edges), np.array(distribution.probabilities)
     if distribution.modes is None:
@@ -91,7 +91,7 @@ def as_drawn(distribution: Distribution, *, circular: bool) -> FloatArray:
     bins = cells if wide is None else min(max(round((edges[-1] - edges[0]) / wide), 1), cells)
     parts = np.array_split(np.arange(cells), bins)
     first = [part[0] for part in parts]
-    # Scaled by a power of two, which changes no digit, so that squares do not overflow in any unit.
+    # Scaled by a power of two, which is exact, so that squares do not overflow in any unit.
     lengths = np.ldexp(np.diff(edges), -int(np.frexp(edges[-1] - edges[0])[1]))
     widths = np.add.reduceat(lengths, first)
     heights = np.divide(np.add.reduceat(fitted, first), widths, out=np.zeros(bins), where=widths > 0)
@@ -103,8 +103,8 @@ def as_drawn(distribution: Distribution, *, circular: bool) -> FloatArray:
 def most_prominent(heights: FloatArray, k: int, *, circular: bool) -> list[int]:
     """Return the cuts of the k most prominent modes of heights, shape (M,), or of all if there are fewer.
 
-    Modes are removed one after the other, each with the adjacent valley that it exceeds the least. Those that
-    remain have the largest persistence (Edelsbrunner, Letscher and Zomorodian 2002).
+    Modes are removed one after the other, each with the adjacent valley that it exceeds the least. The
+    remaining modes have the largest persistence (Edelsbrunner, Letscher and Zomorodian 2002).
     """
     first = int(np.argmin(heights)) if circular else 0
     line = np.roll(heights, -first)
@@ -153,7 +153,7 @@ def k_modal(heights: FloatArray, widths: FloatArray, k: int, *, circular: bool) 
 
 
 def _costs(heights: FloatArray, widths: FloatArray, cuts: list[int]) -> FloatArray:
-    """Return the costs of making heights rise from one cut to another, shape (C, C); below, infinity."""
+    """Return the costs of making heights rise from one cut to another, shape (C, C), infinite downwards."""
     costs = np.full((len(cuts), len(cuts)), np.inf)
     np.fill_diagonal(costs, 0.0)
     for row, start in enumerate(cuts[:-1]):

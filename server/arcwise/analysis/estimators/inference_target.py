@@ -1,16 +1,17 @@
 """The target of an estimate: the population from which devices were drawn, or these devices alone.
 
 Reports vary because devices differ and because each device is random. An interval for the population includes
-both; one for the values behind these very reports only the second, so it is narrower. The difference is
-``Var(x)/n`` for a mean of x: little at a small epsilon, most of the interval at a large one.
+both kinds of variation. An interval for the values behind these very reports includes only the second kind,
+so it is narrower. The variances differ by ``Var(x)/n`` for a mean of x: this is little at a small epsilon,
+and most of the variance at a large epsilon.
 
 If devices draw k of the d tasks of a group, "users" are all devices of the group. Those that report a task
 are a simple random sample of them, with the share s = k/d. The part due to the values is ``(1-s) Var(x)/n``,
-by the finite population correction. So a variance is a mixture: that for these reports alone has the weight
-s, and that for the population 1 - s.
+by the finite population correction. So a variance is a mixture: the variance for these reports alone has the
+weight s, and the variance for the population has the weight 1 - s.
 
-Few reports require a note, and Student's and Hotelling's quantiles instead of the normal ones. From a
-thousand reports on, these agree to three digits.
+Few reports require a note, and Student's and Hotelling's quantiles instead of the normal and the chi-square
+ones. From a thousand reports on, the quantiles agree to three digits.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ def hotelling(level: float, reports: float) -> float:
 
 
 def few_note(number: float, of: str = "reports") -> str:
-    """Return the note on fewer than 30 reports, or devices, or ""."""
+    """Return the note on fewer than 30 reports or devices; "" if there are enough."""
     return f"few {of}: with fewer than {FEW} the interval's level is rough" if number < FEW else ""
 
 
@@ -130,7 +131,7 @@ def whose(users: Users | None) -> str:
 
 
 def source_of_error(users: Users | None) -> str:
-    """Return the name of the interval and of its errors, for the method of a result."""
+    """Return the name of the interval and of its sources of error, for the method of a result."""
     if users is None:
         return "empirical likelihood interval"
     devices = "interval of the devices' randomness"
@@ -143,10 +144,11 @@ def device_variance(kernel: Kernel, values: FloatArray, law: FloatArray) -> floa
     The users' fitted node distribution `law`, shape (N,), only weights the variances of the rows, so its
     smoothing changes the result little.
 
-    For an input at a node it is the variance of that row. In between, random rounding adds ``t (1-t)`` times
-    the squared difference of the two rows' means. At most this is a quarter of it, which is added.
+    For an input at a node it is the variance of that node's row. For an input between two nodes, random
+    rounding adds ``t (1-t)`` times the squared difference of the two rows' means. This is at most a quarter
+    of the squared difference, and this maximum is added.
     """
-    centred = values - values.mean()  # a large common part would cancel below and leave its rounding error
+    centred = values - values.mean()  # a large common part would cancel below and leave only rounding errors
     means = node_means(kernel, centred)
     variances = node_means(kernel, centred**2) - means**2
     return float(law @ (np.maximum(variances, 0.0) + _rounding(means)))
@@ -155,12 +157,12 @@ def device_variance(kernel: Kernel, values: FloatArray, law: FloatArray) -> floa
 def device_reach(
     kernel: Kernel, values: FloatArray, law: FloatArray, reports: float, quantile: float
 ) -> float:
-    """Return how far above its mean the devices' randomness may put the average of a number per code.
+    """Return how far above its expectation the devices' randomness may put the average of a number per code.
 
     The users' fitted node distribution `law`, shape (N,), only weights the rows. `quantile` is the number of
     standard errors for a normal law.
 
-    At a large epsilon only few reports differ from their value, but they differ much, so their average is not
+    At a large epsilon only few reports differ from their value, but they differ much, so the average is not
     normal. Its law is known. Let C be the mean over the users of the cumulant generating functions of
     ``v - E v``. The signed root of ``2 n (t C'(t) - C(t))`` at the distance ``C'(t)`` is nearly normal (large
     deviations). A correction (`_SKEWNESS`) allows for the effect of the tilted law's skewness on rare
@@ -203,13 +205,13 @@ def device_reach(
 
 
 _SKEWNESS = 0.4
-"""As `empirical.SKEWNESS`, for a known law: with it an average of rare reports misses 3 % on a side."""
+"""As `empirical.SKEWNESS`, for a known law: with it, an interval from rare reports misses 3 % on a side."""
 
 _FURTHEST = 600.0
 """Largest difference of logarithms of weights: exp(-600) is a float, and such weights leave only one code."""
 
 
 def _rounding(means: FloatArray) -> FloatArray:
-    """Return the most that rounding to nodes adds to the variance at each node, given the rows' means."""
+    """Return the largest variance that rounding can add at each node, given the means of the rows."""
     steps = np.diff(means) ** 2
     return np.asarray(np.maximum(np.append(steps, 0.0), np.append(0.0, steps)) / 4)

@@ -1,7 +1,7 @@
 """The nodes of the programs in `bounds`: all nodes of a grid, or some nodes of a fine grid.
 
-On a fine grid with wide windows, weights are equal within blocks of codes, which are short where the place of
-interest requires it. With short windows a program of all nodes costs less, because its matrix is banded.
+On a fine grid with wide windows, weights are equal within blocks of codes; blocks are short where the place
+of interest requires it. With short windows a program of all nodes costs less, because its matrix is banded.
 """
 
 from __future__ import annotations
@@ -25,37 +25,38 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray, IntArray
 
 _FEW_NODES, _MOST_NODES = 128, 288
-"""Nodes up to which the program has a variable for each; the second limit is for kernels without windows.
+"""Most nodes for which the program has a variable each; the second limit is for kernels without windows.
 
 With more nodes, weights are equal within blocks of codes.
 """
 
 _MOST_BANDS = 36
-"""Codes in a window, or in two on a circle, up to which a banded matrix costs less than one of blocks.
+"""Most codes in a window (on a circle in two) for which a banded matrix always costs less than blocks.
 
-The program then has a variable for each node, for any number of nodes. With more nodes this is also true of
-wider windows: factorising N nodes with b bands takes ``N b^2`` operations. Blocks that repeat with the window
-leave about four nodes for each window that fits into the domain, which take a third of their cube.
+With a banded matrix the program has a variable for each node. On finer grids the banded matrix also costs
+less for some wider windows. Factorising N nodes with b bands takes ``N b^2`` operations. Blocks that repeat
+with the window leave about four nodes for each window that fits into the domain; factorising these takes a
+third of the cube of their number.
 """
 
 _BLOCKS = 128
-"""Blocks of codes without a known place: as long as the distance between nodes in a grid of this size."""
+"""If no place is known, a block has as many codes as the number of nodes divided by this."""
 
 _GROWTHS = ((1.2, 100), (1.5, 100), (2.0, 100), (3.0, 120), (5.0, 130), (20.0, 130))
-"""Growth of blocks away from a place, and the most blocks: the first pair with no more blocks is used."""
+"""Growths of blocks away from a place, each with the most blocks for it; the first that fits is used."""
 
 _MANY = 4
-"""Places per node that the reports resolve, from which they show at which node a share jumps."""
+"""With this many resolved places per node, the reports show at which node a share jumps."""
 
 _NEAR = 1.5, 3
-"""Growth of blocks near a place, and the windows that count as near, if no pair of `_GROWTHS` is used."""
+"""Growth of blocks near a place, and the windows that count as near: used if no pair of `_GROWTHS` is."""
 
 _COARSE = 1 / 32  # longest block, as a part of the nodes
-_ALIKE = 3  # nodes between places that share their blocks: closer places all have one code
+_ALIKE = 3  # distance in nodes: closer places share their blocks
 _MOST_ANCHORS = 2  # places near which blocks are short: the ends of a part of the domain
 
 _SPREAD = 1e-6
-"""Part of the fit spread over all nodes: codes that only nodes without people give are possible too."""
+"""Part of the fit that is spread over all nodes, so that no code that a node can give is impossible."""
 
 
 def is_fine(mechanism: Mechanism) -> bool:
@@ -80,7 +81,7 @@ def _has_all(kernel: Kernel) -> bool:
 
 
 def anchors_of(functional: FloatArray, *, circular: bool) -> tuple[int, ...]:
-    """Return the cells at which a functional jumps, one of close neighbours; () if there are too many."""
+    """Return the cells at which a functional jumps, one of each close group; () if there are too many."""
     jumps = np.flatnonzero(np.diff(functional, prepend=functional[-1 if circular else 0]))
     found: list[int] = []
     for jump in jumps.tolist():
@@ -130,11 +131,11 @@ class Knots:
 
     @cached_property
     def numbers(self) -> IntArray:
-        """The program's nodes, by cells: all, or those between which means are straight lines.
+        """The program's nodes, by cells: all nodes, or those between which means are straight lines.
 
-        If weights are equal within blocks of codes, a window's mean changes its slope only where the window
-        begins or ends at a block. Other kernels' means are nearly straight, and `Programs.weights` adds the
-        difference.
+        If weights are equal within blocks of codes, the mean over a window changes its slope only where the
+        window begins or ends with a block. Means of other kernels are nearly straight lines, and
+        `Programs.weights` adds the difference.
         """
         kernel = self._kernel
         if self.all:
@@ -178,7 +179,7 @@ class Knots:
         knots = self.numbers
         inside = functional.copy()
         inside[knots] = -np.inf
-        between = np.maximum.reduceat(inside, knots)  # from a knot to the next one
+        between = np.maximum.reduceat(inside, knots)  # from a knot to the next knot
         result: FloatArray = np.maximum(functional[knots], np.maximum(between, np.roll(between, 1)))
         return result
 
@@ -192,7 +193,7 @@ class Knots:
         return (1.0 - _SPREAD) * ordered + _SPREAD / len(ordered)
 
     def means(self, weights: FloatArray) -> FloatArray:
-        """Return the means of weights per block for each node, shape (M, K') to (M, N), by cells."""
+        """Return the means of weights per block at each node, by cells, shape (M, K') to (M, N)."""
         if self.all and not self.banded:
             straight: FloatArray = weights @ self.rows.T
             return straight
@@ -217,9 +218,9 @@ def _about(places: list[int], kernel: WindowKernel, *, many: bool) -> IntArray:
     """Return the starts of blocks of codes, so that weights are fine near some nodes.
 
     The best weights change fast at a place where the functional jumps, and also at multiples of the window's
-    length from there: a window that begins at one of these ends at the next. Blocks are short near all of
-    them and grow with the distance. They repeat with the window, so the nodes at which a window begins at a
-    block are those at which one ends at a block.
+    length from this place: a window that begins at one of these places ends at the next. Blocks are short
+    near all of these places and grow with the distance. They repeat with the window. So a window that begins
+    where a block begins also ends where a block ends.
     """
     for growth, most in () if many else _GROWTHS:
         starts = _repeated(places, kernel, _away(kernel, growth))
@@ -227,7 +228,7 @@ def _about(places: list[int], kernel: WindowKernel, *, many: bool) -> IntArray:
             return starts
     growth, windows = _NEAR
     near = _repeated(places, kernel, _away(kernel, growth), windows)
-    # One block of a single code where a window ends: with it alone, bounds are as low as with three more.
+    # One block of a single code where a window ends: three more such blocks would not lower the bounds.
     return np.union1d(near, _repeated(places, kernel, np.array([-1, 0])))
 
 
@@ -244,7 +245,7 @@ def _away(kernel: WindowKernel, growth: float) -> IntArray:
 def _repeated(
     places: list[int], kernel: WindowKernel, away: IntArray, windows: int | None = None
 ) -> IntArray:
-    """Return 0 and codes at distances `away` from places, repeated at up to `windows` windows from there."""
+    """Return 0 and the codes at distances `away` from places, repeated up to `windows` windows away."""
     reach = (kernel.codes // 2 if kernel.circular else kernel.codes) // kernel.window + 1
     reach = reach if windows is None else min(reach, windows)
     periods = kernel.window * np.arange(-reach, reach + 1)

@@ -40,14 +40,15 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 
-_ALARM = 1e-4  # share of honest surveys in which one of several notes may mention manipulated counts
+_ALARM = 1e-4  # share of honest surveys in which some note may wrongly mention manipulated counts
 
 
 def mean(survey: Survey, *, level: float = 0.95) -> Value:
     """Return the mean of the population, or of these users, in the unit of the domain.
 
-    The survey is on an `Interval`. For its users only, the estimate and its bias bounds are the same, but the
-    error is only that of the devices' randomness, plus that of sampling if only some users were drawn.
+    The survey is on an `Interval`. For these users the estimate and the bounds of its bias are the same as
+    for the population. But the error is only that of the devices' randomness, plus that of sampling if only
+    some users were drawn.
     """
     mechanism, users, devices = survey.mechanism, survey.users, survey.devices
     kernel, domain = mechanism.kernel, mechanism.domain
@@ -62,7 +63,7 @@ def mean(survey: Survey, *, level: float = 0.95) -> Value:
         return _bounded(survey, low, high, numbers, all_notes(survey.few, whose(users)))
     method = f"{numbers.method}; {source_of_error(users)}"
     if devices < 2:
-        # A mean lies in the domain; a single decoded report may lie far outside.
+        # A mean lies in the domain, but a single decoded report may lie far outside.
         low, high = to_domain(domain, min(unit, 0.0)), to_domain(domain, max(unit, 1.0))
         notes = all_notes(
             "one report does not show its variance: the interval is the domain and the report",
@@ -81,8 +82,8 @@ def mean(survey: Survey, *, level: float = 0.95) -> Value:
 def outside_note(domain: Domain, samples: Sequence[Weighted], low: float, high: float) -> str:
     """Return the note on a mean's interval that extends beyond the domain, or "".
 
-    The mean lies in the domain, so the part of the interval inside covers it as often as the whole. Neither
-    the interval nor the point is clipped: averages of clipped estimates are biased.
+    The mean lies in the domain, so the part of the interval inside the domain covers the mean as often as the
+    whole interval. Neither the interval nor the point is clipped: averages of clipped estimates are biased.
     """
     first, last = to_domain(domain, 0.0), to_domain(domain, 1.0)
     if high < first or low > last:
@@ -103,7 +104,7 @@ Weighted: TypeAlias = "tuple[Survey, float, FloatArray]"
 def impossible(samples: Sequence[Weighted], sign: float = 1.0, *, trials: int = 1) -> bool:
     """Return whether honest reports have a sum this large in at most 1 of 10,000 surveys (this small for -1).
 
-    `trials` is the number of sums that might have been examined instead of this one. An interval at the level
+    `trials` is the number of sums that might have been examined instead of this sum. An interval at the level
     0.95 lies beyond the possible range in one survey of forty if the truth is at the end of that range. The
     ends of an interval are therefore no evidence of manipulation.
 
@@ -123,7 +124,7 @@ def impossible(samples: Sequence[Weighted], sign: float = 1.0, *, trials: int = 
     about = above / (variance + above**2 / 100)
 
     def probability(t: float) -> float:
-        """Return the logarithm of the bound."""
+        """Return the logarithm of Chernoff's bound."""
         total = 0.0
         for values, counts, weight in several:
             n, most = float(counts.sum()), float(values.max())
@@ -160,7 +161,7 @@ def average(survey: Survey, values: FloatArray, users: Users | None = None) -> t
     The variance is that of the reports, but never below the smallest variance of one row: for any inputs, a
     report varies at least by the randomness of its own device. This matters only when a few reports happen to
     agree. With `users` the variance is that of the devices' randomness, at most that of the reports, plus the
-    part of the reports' variance due to sampling. For devices that report again, see `survey`.
+    part of the reports' variance due to sampling. For devices that report several times, see `survey`.
     """
     kernel, counts, n = survey.mechanism.kernel, survey.counts, survey.n
     value = float(counts @ values) / n
@@ -192,9 +193,10 @@ def reach(survey: Survey, values: FloatArray, quantile: float) -> float:
     """Return how far above the average of `values` its expectation may lie.
 
     For a population this is the reach of empirical likelihood (`empirical_reach`); with fewer than 30
-    reports, at least that of Student's interval. For users it combines the reach of the devices' randomness,
-    at most that for a population, with the part due to sampling. Where devices report again, a population's
-    reach combines that of their randomness and that of the devices (`survey`), as a root of summed squares.
+    reports, at least the reach of Student's interval. For users it combines the reach of the devices'
+    randomness, which is at most the reach for a population, with the part due to sampling. If devices report
+    several times, the reach for a population combines the reach of the devices' randomness and that of the
+    devices' values (`survey`), as a root of summed squares.
     """
     users = survey.users
     population = empirical_reach(survey.mechanism.kernel, values, survey.counts, quantile).distance
@@ -225,9 +227,10 @@ def strata_reach(
     """Return how far above the strata's weighted averages the expectation may lie.
 
     This is `pooled_reach`, with Student's quantile for the degrees of freedom of Welch and Satterthwaite. If
-    a stratum has fewer than 30 reports, it is at least the reach from the errors of the averages.
+    a stratum has fewer than 30 reports, the result is at least the reach that follows from the errors of the
+    averages.
     """
-    # Where devices report again, counts per device: as if each reported once.
+    # If devices report several times, use counts per device, as if each device reported once.
     kernel, counts = strata[0].mechanism.kernel, [each.counts / each.repeats for each in strata]
     errors = [average(*pair)[1] for pair in zip(strata, numbers, strict=True)]
     squares, sizes = np.square(weights * errors), np.array([each.devices for each in strata])
@@ -242,14 +245,14 @@ def strata_reach(
 def clamp_units(mechanism: Mechanism, kernel: WindowKernel) -> tuple[FloatArray, FloatArray]:
     """Return the numbers per code whose averages bound the mean from below and above, on the unit interval.
 
-    Nodes are equally spaced from c to 1 - d (`node_units`; c = d = W / (2K), on a lattice whole steps). All x
-    up to c are reported as node 0 and all from 1 - d on as the last node. So the reports determine the mean X
-    of the values moved into [c, 1-d], but not the positions of people within the end zones. With f_0 and
-    f_last the probabilities of the end nodes,
+    Nodes are equally spaced from c to 1 - d (`node_units`; c = d = W / (2K), on a lattice whole steps). Every
+    x up to c is reported as node 0, and every x from 1 - d on as the last node. So the reports determine the
+    mean X of the values moved into [c, 1-d], but not the positions of people within the end zones. With f_0
+    and f_last the probabilities of the end nodes,
 
         X - c f_0  <=  mean  <=  X + d f_last.
 
-    Each term has an unbiased number per code. For X: the mean code of node s is ``a + m s`` (see
+    For each term there are unbiased numbers per code. For X: the mean code of node s is ``a + m s`` (see
     `mean_code`), so the number is ``c + h (code - a)/m``, with h the distance between nodes. For f_0 and
     f_last see `end_units`.
     """
@@ -264,7 +267,7 @@ def end_units(kernel: WindowKernel) -> tuple[FloatArray, FloatArray]:
     """Return the numbers per code whose averages are the probabilities of the first and of the last node.
 
     Code 0 lies only in node 0's window, so its probability is ``base_0 + g f_0``, and
-    ``(1[code = 0] - base_0) / g`` is a number for f_0. The same holds for the last code.
+    ``(1[code = 0] - base_0) / g`` is an unbiased number for f_0. The same holds for the last code and f_last.
     """
     first = np.full(kernel.codes, -(kernel.background + (kernel.leftover > 0)) / kernel.extra)
     first[0] += UNIT / kernel.extra

@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 _WINDOWS = 8
 """Windows that fit side by side into the domain, on grids that are fine enough.
 
-With 16, intervals are longer by an eighth to a half for broad peaks, because shares of narrow windows are
-known less precisely; they are shorter for narrow peaks and for atoms at a large epsilon. 4 are rarely better
-than 8 (`benchmarks/studies/mode_windows.py`).
+With 16 windows, intervals are longer by an eighth to a half for broad peaks, because shares of narrow windows
+are known less precisely; they are shorter for narrow peaks and for atoms at a large epsilon. 4 windows are
+rarely better than 8 (`benchmarks/studies/mode_windows.py`).
 """
 
-_STEPS = 4  # positions of a window per width, at most
+_STEPS = 4  # most positions of windows per window width
 
 _FEWEST_NODES = 9
-"""Fewest nodes for which a mode is estimated: on fewer, two nodes are more than a quarter of the domain."""
+"""Fewest nodes for which a mode is estimated: of fewer, two take more than a quarter of the domain."""
 
-_MOST_VALUES = 32  # largest lattice on which the mode is one of the values: each value costs a bound
-_TIE = 1e-9  # shares of windows that differ by less are equal
-_ROUNDING = 1e-9  # of a cell: smaller parts are rounding errors
+_MOST_VALUES = 32  # most values of a lattice on which the mode is one of the values: each value costs a bound
+_TIE = 1e-9  # shares of windows that differ by less count as equal
+_ROUNDING = 1e-9  # part of a cell: smaller parts are rounding errors
 
 
 def mode(survey: Profile, *, level: float = 0.95, interval: bool = True) -> Value:
@@ -48,21 +48,24 @@ def mode(survey: Profile, *, level: float = 0.95, interval: bool = True) -> Valu
 
     Without `interval` the result is only a point, which saves up to 32 bounds.
 
-    The point: windows are as wide as an eighth of the domain (or two nodes, if wider), a quarter of that
-    apart. The point is the middle of the cell of highest density in the window with the largest fitted share.
-    The end nodes of an interval are atoms at its ends, as in the quantiles.
+    The point: windows are as wide as an eighth of the domain, or as two nodes if these are wider. Their
+    starts are a quarter of a window apart. The point is the middle of the cell of highest density in the
+    window with the largest fitted share. The end nodes of an interval are atoms at its ends, as in the
+    quantiles.
 
     The interval holds the window with the largest share in the population, at the level. Let b be the point's
     window. A window is dropped only if its share minus that of b has an upper bound below 0 (`bounds`). For
-    the window with the truly largest share this difference is at least 0, for any b. The reports choose b
-    among the m - 1 others, so each bound has the level ``1 - (1 - level) / (m - 1)`` (Bonferroni). The
-    interval extends from the first window kept to the last; on a circle it is the smallest arc that holds
-    them.
+    the window with the truly largest share this difference is at least 0, for any b. The reports choose b,
+    which may be any of the m - 1 other windows, so each bound has the level ``1 - (1 - level) / (m - 1)``
+    (Bonferroni). The interval extends from the first window kept to the last; on a circle it is the smallest
+    arc that holds them.
 
-    For the clamp placement a window in an end zone may hold all of the zone or nothing: all if it is tested,
-    nothing if it is b. There is no point when a zone may hold more than the best window.
+    For the clamp placement, a window in an end zone may hold all people of the zone or none of them. It is
+    assumed to hold all if it is tested, and none if it is b. There is no point if a zone may hold more than
+    the best window.
 
-    On a lattice of up to 32 values with a node each, the windows are the values, and a note names those kept.
+    On a lattice of up to 32 values with a node each, the windows are the values, and a note names the values
+    kept.
     """
     mechanism, probabilities = survey.mechanism, survey.probabilities
     kernel, domain = mechanism.kernel, mechanism.domain
@@ -167,7 +170,8 @@ def _windows(least: float, *, circular: bool) -> _Windows:
 def _covered(edges: FloatArray, windows: _Windows, *, circular: bool) -> tuple[FloatArray, FloatArray]:
     """Return the least and the largest part of each cell that lies in each window, shape (m, cells).
 
-    The two differ only in the end cells of an interval: the position of people within such a cell is unknown.
+    The least and the largest part differ only in the end cells of an interval, because the position of people
+    within such a cell is unknown.
     """
     left, right = edges[:-1], edges[1:]
     part = np.zeros((len(windows.starts), len(left)))
@@ -200,15 +204,15 @@ def _staying(
 ) -> BoolArray:
     """Return a mask of the parts of the domain that may hold the largest share, shape (m,).
 
-    The first functionals of each part are above its share, and the second above the share of the rest. `best`
-    is the part that seems to hold the most. The part that truly holds the most is in the mask at the level.
-    With `ends`, only the first and the last part are marked.
+    Each part has two arrays of functionals: the first are above its share, and the second above the share of
+    the rest of the domain. `best` is the part that seems to hold the most. The part that truly holds the most
+    is in the mask at the level. With `ends`, only the first and the last part are marked.
     """
     count = len(functionals)
     root = NormalDist().inv_cdf(1.0 - (1.0 - level) / (count - 1))
 
     def stays(i: int) -> bool:
-        # The share of the part minus that of the best one.
+        # The share of the part minus the share of the best part.
         difference = functionals[i][0][:1] + functionals[best][1][:1] - 1.0
         if i == best or float(difference[0] @ bounds.fitted) >= 0.0:
             return True

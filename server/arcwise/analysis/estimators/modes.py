@@ -27,38 +27,41 @@ if TYPE_CHECKING:
 
 _MOST = 12  # modes counted at most
 _WAVES = 32  # waves over the domain that the test uses: enough for `_MOST` modes
-_FINEST = 128  # waves among which the shortest one that the reports resolve is searched
-_FAINT = 0.5  # standard errors of the largest possible wave, below which this wave is left out
+_FINEST = 128  # waves among which the shortest resolved wave is searched
+_FAINT = 0.5  # a wave is left out if even its largest possible size is below this many standard errors
 
 _CLEAR = 3.0
-"""Least standard errors of the largest possible wave of a frequency, for this frequency to be resolved."""
+"""A frequency is resolved if its largest possible wave has at least this many standard errors."""
 
 _SHARPEST = 300.0
 """Most standard errors of the largest possible wave: more would show how values fall on the grid."""
 
 _BINS = 4
-"""Bins per half wave: with fewer, a histogram is further from the values than the fit."""
+"""Bins per half wave: with fewer bins, a histogram is further from the values than the fit."""
 
 _CELLS = 64  # cells that the test uses at most
 
 _DRAWS = 29
-"""Samples drawn from the nearest distribution with k modes: it is rejected if none of them is as far."""
+"""Samples drawn from the nearest distribution with k modes.
+
+The distribution is rejected if the reports are further from it than all samples.
+"""
 
 _FEW_DRAWS, _FAR = 4, 8.0
 """After `_FEW_DRAWS` draws, a statistic `_FAR` standard deviations above their mean is rejected."""
 
 _CERTAIN = 5.0
-"""Standard deviations above its mean at which a squared distance is rejected without any draws."""
+"""A squared distance this many standard deviations above its mean is rejected without any draws."""
 
 _ALL_DRAWS = 60
-"""Draws for all numbers of modes together. They may run out: the number is a lower bound anyway."""
+"""Draws for all numbers of modes together. If they run out, the number of modes is still a lower bound."""
 
 _NEVER = 1e-6  # least expected reports of a code, for the code to be used
 _TIE = 1e-6  # smaller statistics are rounding errors
 _LITTLE = 1e-9  # share of people assumed to be anywhere, so that cells without people have a shape
-_MOST_STEPS = 20_000  # of a least squares problem, which takes some hundred at most
+_MOST_STEPS = 20_000  # of a least squares problem, which takes some hundred steps at most
 _COST = 2.0  # squared distance that each step of a distribution costs
-_STEPS = 30  # of a search, at most
+_STEPS = 30  # most steps of a search
 
 
 def count_modes(mechanism: Mechanism, frequencies: FloatArray, devices: float, fitted: FloatArray) -> Modes:
@@ -68,9 +71,9 @@ def count_modes(mechanism: Mechanism, frequencies: FloatArray, devices: float, f
     `devices` independent reports.
 
     Reports are described by waves over the domain: the scores of the codes for each wave, made uncorrelated,
-    with unit variance. The statistic for k is the least squared distance of the observed waves to those of
-    distributions with k modes, minus the least to those of all distributions. It is compared with the
-    statistics of reports drawn from the nearest distribution with k modes.
+    with unit variance. The statistic for k is the least squared distance from the observed waves to the waves
+    of a distribution with k modes, minus the least squared distance to those of any distribution. It is
+    compared with the statistics of reports drawn from the nearest distribution with k modes.
     """
     waves = _Waves(mechanism, fitted, devices)
     seen = waves.of(frequencies)
@@ -81,7 +84,7 @@ def count_modes(mechanism: Mechanism, frequencies: FloatArray, devices: float, f
     for k in range(1, _MOST + 1):
         starts = [most_prominent(heights, k, circular=waves.circular) for heights in (waves.heights, spikes)]
         cuts = next((each for each in starts if len(each) == waves.turns(k)), None)
-        if cuts is None:  # the spikes are nearest of all and have fewer modes
+        if cuts is None:  # the spikes are the nearest distribution of all, and have fewer modes
             break
         number = k
         if not _rejected(waves, seen, waves.search(seen, cuts), least, draws):
@@ -114,7 +117,7 @@ def _rejected(
 
 
 class _Nearest(NamedTuple):
-    """The nearest distribution with a number of modes: its squared distance, its heights, and its turns."""
+    """The nearest distribution with a given number of modes: its squared distance, heights and turns."""
 
     distance: float
     heights: FloatArray
@@ -124,10 +127,10 @@ class _Nearest(NamedTuple):
 class _Waves:
     """Scores of the reports for waves over the domain, and distributions with nearly the same scores.
 
-    `widths` and `heights`, shape (M,), are those of the cells on which distributions are constant, with the
-    heights of the fit. `furthest` is the largest squared distance due to chance. `resolved` is the number of
-    bins for a histogram: `_BINS` per half wave of the shortest resolved kind, or 0 if the bins would be no
-    wider than a node's cell.
+    Distributions are constant on cells with the widths `widths`, shape (M,); on these the fit has the heights
+    `heights`, shape (M,). `furthest` is the largest squared distance due to chance. `resolved` is the number
+    of bins for a histogram: `_BINS` for each half wave of the shortest resolved wave, or 0 if the bins would
+    be no wider than a node's cell.
     """
 
     def __init__(self, mechanism: Mechanism, fitted: FloatArray, devices: float) -> None:
@@ -150,7 +153,8 @@ class _Waves:
         raised = np.roll(np.vstack([np.zeros_like(phases[:1]), np.cos(phases)]) + 1.0, self._start, axis=1)
         laws = code_laws(kernel, raised / raised.sum(axis=1, keepdims=True))
         self._codes = code_laws(kernel, fitted[None])[0]
-        # Half by the fit: where it has no people, a report would outweigh all others together.
+        # Only half by the fit: where the fit has no people, a report would outweigh all other reports
+        # together.
         chances = (self._codes + laws[0]) / 2.0
         scale = np.sqrt(devices / np.where(chances * devices > _NEVER, chances, math.inf))
         shifts = (laws[1:] - laws[0]) * scale
@@ -163,8 +167,9 @@ class _Waves:
         kept = np.flatnonzero(sizes[:_WAVES] * taken >= _FAINT)
         factor, _ = np.linalg.qr(shifts[kept if len(kept) else [0]].T)
         self._scores = (factor.T * scale).T
-        # The population's own waves are a chi-squared distance from the observed ones. If it has k modes, the
-        # nearest distribution with k modes is no further.
+        # The squared distance of the population's own waves from the observed waves is due to chance alone:
+        # nearly a weighted sum of chi-square variables. If the population has k modes, the nearest
+        # distribution with k modes is no further.
         spread = np.atleast_2d(np.cov(self._scores.T, aweights=self._codes, ddof=0)) / self.devices
         self.furthest = float(np.trace(spread) + _CERTAIN * math.sqrt(2.0) * np.linalg.norm(spread))
         columns = np.roll(node_means(kernel, self._scores.T), -self._start, axis=1)
@@ -176,7 +181,7 @@ class _Waves:
         self._lengths = np.cumsum(np.append(0.0, np.tile(self.widths, turns)))
 
     def of(self, frequencies: FloatArray) -> FloatArray:
-        """Return the waves of reports, shape (J,); those of the fit are 0."""
+        """Return the waves of reports, shape (J,); the waves of the fit are 0."""
         waves: FloatArray = (frequencies - self._codes) @ self._scores
         return waves
 
@@ -192,7 +197,7 @@ class _Waves:
         return 2 * k if self.circular else 2 * k - 1
 
     def nearest(self, seen: FloatArray) -> tuple[float, FloatArray]:
-        """Return the squared distance of the waves to the nearest distribution's, and its heights."""
+        """Return the waves' squared distance to those of the nearest distribution, and its heights."""
         distance, mass = _nearest_mixture(self._columns, seen)
         return distance, mass / self.widths
 
@@ -216,8 +221,9 @@ class _Waves:
         """Return heights near the nearest ones with fewer steps, shape (M,).
 
         The nearest distribution has steps due to noise, and reports drawn from it show fewer false modes than
-        those of a flat population. Neighbouring steps are merged, those that change the distance least first,
-        as long as each merge costs at most 2 on average (Akaike 1974). Merging creates no new mode.
+        reports of a flat population. Neighbouring steps are merged, starting with those that change the
+        distance least, as long as the merges cost at most 2 each on average (Akaike 1974). Merging creates no
+        new mode.
         """
         first = np.flatnonzero(np.append(True, np.diff(nearest.heights) != 0.0))
         distance, removed = nearest.distance, 0
@@ -243,7 +249,8 @@ class _Waves:
     def _turning(self, seen: FloatArray, cuts: list[int]) -> _Nearest:
         """Return the nearest distribution that turns at the cuts.
 
-        A distribution that rises between two cuts is a mixture of uniform ones that end at the second cut.
+        A distribution that rises between two cuts is a mixture of uniform distributions that end at the
+        second cut.
         """
         cells = len(self.widths)
         ends = [*cuts, cuts[0] + cells] if self.circular else [0, *cuts, cells]
@@ -282,8 +289,9 @@ class _Waves:
 def _nearest_mixture(columns: FloatArray, seen: FloatArray) -> tuple[float, FloatArray]:
     """Return the least squared distance of `seen`, shape (J,), to a mixture of columns, and the weights.
 
-    Let D be the columns minus `seen`. The weights w >= 0 that minimise ``|D w|^2 + (1 - sum w)^2`` are those
-    that minimise ``|D w|^2`` with the sum 1, times a factor: for the distance d the value is ``d / (1 + d)``.
+    Let D be the columns minus `seen`. The weights w >= 0 that minimise ``|D w|^2 + (1 - sum w)^2`` are, up to
+    a factor, the weights with the sum 1 that minimise ``|D w|^2``. If d is the latter minimum, the former is
+    ``d / (1 + d)``.
     """
     from scipy.optimize import nnls
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
-_SAME = 1e-9  # of the distance between two nodes: places that are closer count as the node
+_SAME = 1e-9  # part of the distance between two nodes: places closer to a node count as this node
 
 
 class Places:
@@ -45,10 +45,10 @@ class Places:
         self._near = _SAME * float(self.at[1] - self.at[0])
 
     def values_between(self, low: int, high: int) -> tuple[FloatArray, FloatArray]:
-        """Return functionals above the share of a lattice's values from `low` to `high`, and of the rest.
+        """Return functionals above the share of a lattice's values from `low` to `high`, and above the rest.
 
-        Each has shape (1, N). They are exact except for the end zones of the clamp placement. Requires
-        `values`.
+        Each has the shape (1, N). They are exact except for the end zones of the clamp placement. `values`
+        must not be None.
         """
         values = cast("Values", self.values)
         inside, outside = values.covered(low, high, outer=True), 1.0 - values.covered(low, high, outer=False)
@@ -58,12 +58,12 @@ class Places:
         """Return functionals above the share from `first` to `last`, both included, and above the rest.
 
         The ends are in order on the unit domain. On a circle they bound the arc from `first` upwards, in
-        turns from any origin. A value exactly at an end is included; a value just beyond it looks the same,
-        so the rest includes the end too. On a lattice without rounding, the part consists of the values in
-        it.
+        turns from any origin. A value exactly at an end is included. A value just beyond the end looks the
+        same, so the rest includes the end too. On a lattice without rounding, the part consists of the
+        lattice values in it.
 
-        Both arrays have the shape (A, N), by cells. Each of the A rows is above the share; the reports
-        determine which row is best.
+        Both arrays have the shape (A, N), in the order of the cells. Each of the A rows is above the share;
+        the reports determine which row is best.
         """
         nothing = np.zeros((1, len(self.at)))
         if self.values is not None:
@@ -87,7 +87,7 @@ class Places:
         start = int(np.searchsorted(at, first - self._near))
         stop = int(np.searchsorted(at, last + self._near, "right"))
         inside = np.zeros(len(at))
-        if start >= stop:  # between two nodes, or in an end zone
+        if start >= stop:  # the place is between two nodes, or in an end zone
             inside[max(start - 1, 0) : min(start, len(at) - 1) + 1] = 1.0
             return inside[None]
         inside[start:stop] = 1.0
@@ -119,14 +119,14 @@ class Places:
 
 
 def _reaching(inside: FloatArray, ends: Sequence[tuple[int, int, float]]) -> FloatArray:
-    """Return functionals that extend part of the way from the nodes inside to the next ones, shape (A, N).
+    """Return functionals that reach part of the way from the nodes inside to the next nodes, shape (A, N).
 
     `inside` is 1 for each node inside, shape (N,). `ends` holds, for each end, the outermost node inside, the
     next node and the part.
 
     People at that part of the way are seen at the inner node with the probability ``1 - part``. So either the
-    next node counts too, or the inner one counts more. The second way is lower if reports distinguish
-    neighbours, and not worth a row if the inner one counts more than twice.
+    next node counts too, or the inner node counts more. The second way gives lower bounds if reports
+    distinguish neighbours. It gets no row if the inner node would count more than twice.
     """
     ways: list[list[tuple[int, float]]] = []
     for node, beyond, part in ends:

@@ -1,9 +1,10 @@
 """Post-stratification: estimates of a population from strata with known shares of it.
 
-The devices that report may not represent the population: one platform or region may send more than its share.
-If each stratum has its own task or counts, and its share of the population is known, each estimate is the
-weighted combination of the strata's. The reports of a stratum have to be a random sample of that stratum.
-Weights cannot correct for differences within a stratum between people who report and people who do not.
+The devices that report may not represent the population: one platform or region may send more reports than
+its share. If each stratum has its own task or counts, and its share of the population is known, each estimate
+is a weighted combination of the strata's estimates. The reports of a stratum have to be a random sample of
+that stratum. Weights cannot correct for differences within a stratum between people who report and people who
+do not.
 """
 
 from __future__ import annotations
@@ -81,15 +82,16 @@ def post_stratify(
     Parameters
     ----------
     task
-        The task of all strata: their tasks may have other names, but must have this mechanism.
+        The task of all strata. The strata may have tasks of their own with other names, but the same
+        mechanism.
     strata
         The reports per code by stratum name, shape (K,), at least 2 reports each. No device is in two strata.
     weights
         The size of each stratum in the population, by the same names: positive numbers in any unit, such as
         devices in use. They are taken as exact.
     level, between, reports_per_device, memoised, epochs, bands, origin
-        As in `estimate`, the same for all strata: `epochs` of the stratum with the most, caps of `task`.
-        Intervals are for the population.
+        As in `estimate`, and the same for all strata. `epochs` is that of the stratum with the most epochs,
+        and the caps are those of `task`. Intervals are for the population.
 
     Raises
     ------
@@ -101,7 +103,7 @@ def post_stratify(
     A mean, a trigonometric moment or a share of the population is the weighted sum over the strata. Its
     interval treats the reports of all strata as one sample, each with its contribution to the error of the
     sum (`pooled_reach`). Bounds of shares hold for every population of each stratum (`bounds.Strata`).
-    Quantiles, bins, band and mode are computed from them in the same way as without strata.
+    Quantiles, bins, band and mode are computed from these bounds in the same way as without strata.
 
     Examples
     --------
@@ -153,7 +155,7 @@ def post_stratify(
         max(fit.iterations for fit in fits),
     )
     shares: FloatArray = parts @ np.array([each.counts / each.n for each in surveys])
-    # The number of devices in one sample of the same precision.
+    # The number of devices of a single sample with the same precision.
     devices = 1.0 / float(sum(part**2 / each.devices for part, each in zip(parts, surveys, strict=True)))
     result = Estimate(
         task=" + ".join(strata),
@@ -181,9 +183,9 @@ def post_stratify(
 def _strata_bounds(strata: Sequence[Survey], weights: FloatArray) -> Strata:
     """Return bounds of shares of the population that the strata make up.
 
-    Strata with equal counts are split differently, and a stratum's weights are also learned on some reports
-    of the other strata. Otherwise the luck of a split, or of a fit to a few reports, would add up over many
-    strata.
+    Strata with equal counts are split differently, and the weights of a stratum are also learned on some
+    reports of the other strata. Otherwise the chance of a split, or of a fit to a few reports, would add up
+    over many strata.
     """
     splits = np.array([thin(each.whole, 2, draw=k) for k, each in enumerate(strata)])
     pooled = splits.sum(axis=0)
@@ -203,11 +205,11 @@ def _strata_bounds(strata: Sequence[Survey], weights: FloatArray) -> Strata:
 
 
 _LEARNED = 100.0
-"""Reports of all strata on which each part of a stratum learns its weights, besides its own reports."""
+"""Most reports of all strata from which a part of a stratum also learns its weights."""
 
 
 class _Whole(NamedTuple):
-    """The population that the strata make up, as a `Profile`; `few` is of the smallest stratum."""
+    """The population that the strata make up, as a `Profile`; `few` is the note on the smallest stratum."""
 
     mechanism: Mechanism
     few: str
@@ -256,7 +258,7 @@ def _mean(strata: Sequence[Survey], parts: FloatArray, level: float) -> Value:
             None,
             float(parts @ lows),
             float(parts @ highs),
-            "range of possible means: the strata's, added up",
+            "range of possible means: the strata's ranges, added up",
             notes,
         )
     numbers = [mean_numbers(stratum.mechanism, stratum.n).values for stratum in strata]

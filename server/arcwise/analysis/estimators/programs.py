@@ -1,8 +1,8 @@
 """The weights that bound shares best: quadratic programs near a fit, several solved together.
 
-The guarantee of `bounds` holds for any weights returned here; only the height of the bounds depends on them.
-A Newton step of one program is a few operations on short arrays and a factorisation. So programs are solved
-in lockstep and share these operations.
+The guarantee of `bounds` holds for any weights returned here; only the height of the bounds depends on the
+weights. A Newton step of one program is a few operations on short arrays and a factorisation. So programs are
+solved in lockstep and share these operations.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
     from arcwise.typing import BoolArray, FloatArray, IntArray
 
 _LOOSE = 0.1
-"""Largest residual of a solved program, over the squared distance. All iterates give valid weights."""
+"""Largest residual of a solved program, divided by the squared distance. All iterates give valid weights."""
 
 _BARRIER = 10.0
-"""Residual at the start, over the squared distance, in terms of the barrier."""
+"""Residual of the barrier at the start, divided by the squared distance."""
 
 _MOST_STEPS = 30
 
 _EVEN, _FEW = 0.1, 1e6
-"""Mass that the start of the solver spreads evenly over the nodes, and the reports above which it is less.
+"""Mass that the solver's start spreads evenly over the nodes, and the reports above which it is less.
 
-With a constant mass, the distance from the fit in standard errors would grow with the reports: with 10^12 of
-them the solver would take twice as many steps.
+With a constant mass, the distance from the fit in standard errors would grow with the number of reports: with
+10^12 reports the solver would take twice as many steps.
 """
 
 _NEAREST, _FURTHEST = 0.36, 3.0
-"""Range of squared distances, relative to the required one, that are near enough."""
+"""Range of squared distances that are near enough, relative to the required squared distance."""
 
 _STRIDE = 4.0  # the largest factor of lambda in a step
 
@@ -51,7 +51,7 @@ _SIZES = 32  # sizes of programs on some of the nodes are multiples of this
 _FILLED = 1e-9  # the probability of a node that pads a program
 
 _TOGETHER = 2**18
-"""Approximate numbers in the matrices of programs solved together, so that they fit a processor's cache."""
+"""Approximate size of the matrices of programs solved together, so that they fit a processor's cache."""
 
 
 class Near:
@@ -70,8 +70,8 @@ class Near:
         size = nodes if knots.all else -(-nodes // _SIZES) * _SIZES
         self.fit = np.full((parts, size), _FILLED)
         self.fit[:, :nodes] = masses
-        # Where the solver starts. Its matrix there is the same for every functional, and approximates the
-        # standard error of each.
+        # The start of the solver. The matrix at the start is the same for every functional, and gives the
+        # approximate standard error of each functional.
         share = _EVEN * math.sqrt(min(1.0, _FEW / n))
         self.start = self.fit.copy()
         self.start[:, :nodes] = (1.0 - share) * masses + share / nodes
@@ -107,7 +107,7 @@ def _information(knots: Knots, weights: FloatArray, size: int) -> Matrix:
 
 
 def _solver(information: Matrix, more: FloatArray, within: FloatArray | None = None) -> Solve:
-    """Return a solver for H plus `more` on the diagonal; solutions beyond the precision of floats are NaN."""
+    """Return a solver for H with `more` on the diagonal; solutions beyond the precision of floats are NaN."""
     return information.solver(more, within) or (lambda sides: np.full_like(sides, np.nan))
 
 
@@ -121,7 +121,7 @@ class Programs:
     of at least phi. The deficit from rounding and from an unfinished solution is added, so this holds for
     every result of the solver.
 
-    All of `near` have the same number of nodes.
+    All programs in `near` have the same number of nodes.
     """
 
     def __init__(self, near: Sequence[Near]) -> None:
@@ -159,7 +159,7 @@ class Programs:
         weights: FloatArray = np.repeat(rows[best].max(axis=2)[:, :, None], codes, axis=2)
         flat = weights.reshape(-1, codes)
         row, chosen = best.ravel(), (best + len(options) * np.arange(parts)[:, None]).ravel()
-        # For the others, no bound is lower than the functional's largest entry.
+        # For the other functionals, no bound is lower than the functional's largest entry.
         todo = np.flatnonzero((phi.max(axis=1) - middle >= 0.05 * root * error)[chosen])
         for some in np.array_split(todo, -(-len(todo) // len(self._spare))) if len(todo) else ():
             which = chosen[some]
@@ -183,20 +183,21 @@ class Programs:
         return result
 
     def _errors(self, part: IntArray, phi: FloatArray, tilt: FloatArray) -> FloatArray:
-        """Return approximate standard errors of functionals, shape (P,), for first guesses; see `_solved`."""
+        """Return approximate standard errors of functionals, shape (P,), as first guesses; see `_solved`."""
         level = self._level[part]
         variance = _dots(phi, tilt) - _dots(phi, level) ** 2 / level.sum(axis=1)
         errors: FloatArray = np.sqrt(np.maximum(variance, 1e-20))
         return errors
 
-    @np.errstate(over="ignore", divide="ignore", invalid="ignore")  # such a step is not taken
+    @np.errstate(over="ignore", divide="ignore", invalid="ignore")  # steps that are not finite are not taken
     def _solved(
         self, part: IntArray, phi: FloatArray, tilt: FloatArray, pull: FloatArray, root: float
     ) -> tuple[FloatArray, FloatArray]:
         """Return changes of the fits at about the distance `root`, shape (P, N), and multipliers lambda.
 
-        `part`, shape (P,), is the index of a fit, of which each of `near` has two. `tilt` holds the solutions
-        for the functionals `phi` with the initial matrix of the solver, and `pull` first guesses of lambda.
+        `part`, shape (P,), holds the indices of the fits; each program in `near` has two fits. `tilt` holds
+        the solutions for the functionals `phi` with the initial matrix of the solver, and `pull` first
+        guesses of lambda.
         """
         fit, start, slack = self._fit[part], self._start[part], self._slack[part]
         room = _NEARLY_ALL * (phi.max(axis=1) - _dots(phi, fit))
@@ -222,7 +223,7 @@ class Programs:
         return changes, np.maximum(pulls, _LEAST)
 
     def _factored(self, state: _State) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
-        """Return solutions with a state's matrix, as `_State.stepped` takes them, and a solver for others."""
+        """Return a state's solutions, as `_State.stepped` takes them, and a solver for other right sides."""
         sides = np.stack([np.ones_like(state.phi), state.phi, state.lack - state.z], axis=1)
         solvers = [
             _solver(self._information[part], more, spare)
@@ -334,12 +335,12 @@ class _State(NamedTuple):
 
 
 def _dots(rows: FloatArray, others: FloatArray) -> FloatArray:
-    """Return the dot product of each row with the other's, shape (P, N) and (P, N) to (P,)."""
+    """Return the dot products of the rows of two arrays, shape (P, N) and (P, N) to (P,)."""
     products: FloatArray = np.einsum("ij,ij->i", rows, others)
     return products
 
 
 def _reach(shrink: FloatArray) -> FloatArray:
-    """Return steps of at most 1 that keep at least 1 % of a quantity that a full step cuts by `shrink`."""
+    """Return steps, at most 1, that leave at least 1 % of a quantity that a full step reduces by `shrink`."""
     reach: FloatArray = 0.99 / np.maximum(0.99, shrink)
     return reach

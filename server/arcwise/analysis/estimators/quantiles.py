@@ -1,8 +1,8 @@
 """Quantiles of an interval, and of a circle from an origin, with intervals that hold for every population.
 
-The quantile of level tau is the smallest value v with ``F(v) >= tau``. It is above t if the share up to t is
-surely below tau. It is at most t if the share above t is surely at most 1 - tau. Both conditions are upper
-bounds of shares (`bounds`), which hold for every population.
+The quantile of level tau is the smallest value v with ``F(v) >= tau``. It is surely above a value t if the
+share up to t is surely below tau. It is surely at most t if the share above t is surely at most 1 - tau. Both
+conditions are upper bounds of shares (`bounds`), which hold for every population.
 
 A circle has no lowest value, so its quantiles need an origin. By default this is opposite the mean direction:
 few people are there, so its exact position matters little (Fisher 1993 places the circular median in this
@@ -37,22 +37,23 @@ LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 _TRIALS = 12  # rounds of the search, each with a bound for every end that is not near enough yet
 
 _EQUAL = 0.1
-"""Places count as equal if the fit has less between them than this part of a bound's excess over the fit."""
+"""Places count as equal if the fitted share between them is below this part of a bound's excess."""
 
 _CHANCE = 5.0
-"""Standard errors up to which a bound may exceed its target by chance, not because of low resolution."""
+"""Up to this many standard errors, a bound may exceed its target by chance instead of low resolution."""
 
-_ENOUGH = 0.05  # of the same excess: the share an end may leave out, unless it is more than `_NEAR` away
-_NEAR = 1 / 64  # of the nodes
+_ENOUGH = 0.05  # part of this excess that an end may leave out, unless that is more than `_NEAR` away
+_NEAR = 1 / 64  # part of the nodes
 
 _ONCE = 0.9
-"""Part of an end's error probability for the first place tried, at which only one end can be wrong.
+"""Part of an end's error probability that is for the first place tried, at which only one end can be wrong.
 
-The rest is for other places where F also equals the level, as in a gap with half of the people before it.
+The other part is for further places where F also equals the level, as in a gap with half of the people before
+it.
 """
 
 _STEPS = 10  # approximate number of places with a bound for the steps of one end
-_ROUNDING = 1e-9  # of a cell: smaller parts are rounding errors
+_ROUNDING = 1e-9  # part of a cell: smaller parts are rounding errors
 
 
 def quantiles(survey: Profile, *, level: float = 0.95) -> dict[str, Value]:
@@ -107,7 +108,7 @@ def opposite(direction: Value, period: float) -> float | None:
 def circular_quantiles(survey: Profile, origin: float, *, level: float = 0.95) -> dict[str, Value]:
     """Return the quantiles at `LEVELS` of the values upwards from an origin, in the domain's unit.
 
-    The circle is cut open at the origin, modulo the period, and the intervals are for the population's
+    The circle is cut open at the origin (modulo the period), and the intervals are for the population's
     quantiles counted from exactly this place. The values lie in [0, period); an interval may extend below 0
     or above the period, with ``low <= value <= high``.
     """
@@ -127,7 +128,7 @@ def circular_quantiles(survey: Profile, origin: float, *, level: float = 0.95) -
     result = {}
     points = along_circle(mechanism, probabilities, cut)
     for tau, unit, (low, high) in zip(LEVELS, points, intervals, strict=True):
-        if values is not None:  # in values above the first one counted
+        if values is not None:  # number of values after the first value counted
             number = round(unit * values.size)
             ends = round(low * values.size), round(high * values.size)
             places = round(cut * values.size + 0.5) + np.array(
@@ -163,7 +164,7 @@ def cut_at(mechanism: Mechanism, origin: float) -> float:
 def along_circle(mechanism: Mechanism, probabilities: FloatArray, cut: float) -> list[float]:
     """Return the quantiles at `LEVELS` of a node distribution, as lengths from a cut, in turns.
 
-    On a lattice they are values: whole steps from the first value after the cut.
+    On a lattice the quantiles are values: whole steps from the first value after the cut.
     """
     grid = np.linspace(0.0, 1.0, len(probabilities) + 1)
     edges, fitted = cell_edges(mechanism), np.roll(probabilities, -first_cell(mechanism))
@@ -214,7 +215,8 @@ class _Line:
         """Return the lower and the upper end of each of `LEVELS`, to be searched."""
         upto = self._model[0]
         middles = [min(int(np.searchsorted(upto, tau)), len(upto) - 1) for tau in LEVELS]
-        # The share up to a place in the middle and the share beyond it: on a lattice, from the next value on.
+        # The share up to a place in the middle, and the share beyond it; on a lattice the latter is from the
+        # next value on.
         rests = [len(upto) - 1 - each - (self._values is not None) for each in middles]
         self._ask({(0, each) for each in middles} | {(1, each) for each in rests})
         least = NormalDist().inv_cdf(1.0 - _ONCE * (1.0 - level))
@@ -226,7 +228,7 @@ class _Line:
         return ends
 
     def _ask(self, asked: Iterable[tuple[int, int]]) -> None:
-        """Compute averages for sides and indices; the index -1 means no part of a side."""
+        """Compute the averages for pairs of a side and an index; the index -1 means no part of the side."""
         new = sorted((side, index) for side, index in set(asked) if index not in self._averages[side])
         averages = self._bounds.averages([self._functional(*each) for each in new], USUAL)
         for (side, index), average in zip(new, averages, strict=True):
@@ -242,7 +244,7 @@ class _Line:
         """Return the first index that fails and the last one before it, or -1 without one.
 
         Bounds vary from place to place. If an end were the furthest place with a bound below the target,
-        despite failures before it, it would be the luckiest of many places.
+        despite failures before it, chance would select it among many places.
         """
         passed = -1
         for index in sorted(self._averages[end.side]):
@@ -254,10 +256,10 @@ class _Line:
     def _next(self, end: _End) -> int | None:
         """Return the next index to try for an end, or None if another bound is not worth its cost.
 
-        It is near the place where a straight line from a bound that passes to one that fails meets the
-        target. If an index failed that could pass by chance, its equals in the fit are not tried. They would
-        be further chances for a place that should not pass, such as in a gap with exactly the target's share
-        before it.
+        It is near the place where a straight line from a bound that passes to a bound that fails meets the
+        target. If an index failed that could pass by chance, indices that are equal to it in the fit are not
+        tried. They would be further chances for a place that should not pass, such as a place in a gap with
+        exactly the target's share before it.
         """
         model = self._model[end.side]
         passed, failed = self._between(end)
@@ -269,7 +271,7 @@ class _Line:
         if failed < len(model):
             most, above = float(model[failed]), self._bound(end, failed)
             aim = least + (end.target - below) / (above - below) * (most - least)
-            if passed < 0:  # or assume the same excess over the fit
+            if passed < 0:  # or assume the failed index's excess over the fit
                 aim = max(end.target - (above - most), 0.5 * (aim + end.target - (above - most)))
             if end.target - most < _CHANCE * math.sqrt(self._averages[end.side][failed].variance):
                 equal = int(np.searchsorted(model, most - _EQUAL * excess))
@@ -298,14 +300,14 @@ class _Line:
         while indices and (index := min(indices)) > 0 and averages[index].roots(target) < most:
             indices.add(index - max(1, (middle - index) // 4))
             self._ask([(side, min(indices))])
-        # From outside inwards up to the first failure, so that only the error of one bound counts.
+        # From outside inwards up to the first failure, so that the error of only one bound counts.
         tried = sorted(index for index in averages if index >= 0 and index <= max(indices, default=-1))
         roots = np.minimum.accumulate(np.array([averages[index].roots(target) for index in tried]))
         place = (self._low, self._high)[side]
         return Steps(np.array([place(-1), *map(place, tried)]), np.append(roots, 0.0))
 
     def _functional(self, side: int, index: int) -> FloatArray:
-        """Return functionals above the share up to a place (side 0), or above that beyond it (side 1)."""
+        """Return functionals above the share up to a place (side 0), or the share beyond it (side 1)."""
         places = self._bounds.places
         if index < 0:
             return np.zeros((1, len(places.at)))
@@ -318,7 +320,7 @@ class _Line:
     def _numbers(self, first: int, last: int) -> tuple[int, int]:
         """Return the indices of the first and the last value of some cells of the line."""
         values = cast("Values", self._values)
-        if values.size == values.steps:  # a circle, from the first value counted
+        if values.size == values.steps:  # a circle: count from the first value after the cut
             return self._first + first, self._first + last
         return int(values.first[first]), int(values.last[last])
 
@@ -340,8 +342,8 @@ class _Line:
 class Steps(NamedTuple):
     """One end of a quantile's interval for any number of standard errors: steps, the outermost first.
 
-    `at` holds the ends, as lengths from the start of the line on the unit domain. Each is the end for more
-    standard errors than its entry in `roots`, up to the entry before that; `roots` decreases to 0.
+    `at` holds the ends, as lengths from the start of the line on the unit domain. Each of them is the end for
+    numbers of standard errors above its entry in `roots`, up to the entry before; `roots` decreases to 0.
     """
 
     at: FloatArray
@@ -351,7 +353,7 @@ class Steps(NamedTuple):
 class Ends(NamedTuple):
     """Both ends of a quantile's interval for any number of standard errors.
 
-    `root` is the number of standard errors of both ends at the level (`bounds.narrowed_root`).
+    At the level, both ends have `root` standard errors (`bounds.narrowed_root`).
     """
 
     low: Steps

@@ -1,4 +1,4 @@
-"""The parts of an estimate: values with intervals and notes, distributions, their JSON. No estimators."""
+"""The parts of an estimate (values with intervals and notes, distributions) and their JSON; no estimators."""
 
 from __future__ import annotations
 
@@ -108,11 +108,11 @@ class Value(Noted):
     Attributes
     ----------
     value
-        The point estimate, in the unit of the domain. None if the reports determine only a range.
+        The point estimate, in the unit of the domain. None if the reports determine only a range of values.
     low, high
-        The interval at the estimate's level. None if there is no interval; `note` says why. On a circle it
-        runs from low upwards to high, both within the domain. If low exceeds high, it passes the origin
-        (`through_origin`). An interval as long as the period, [0, period], is the whole circle.
+        The ends of the interval at the estimate's level. None if there is no interval; `note` says why. On a
+        circle the interval runs from low upwards to high, both within the domain. If low exceeds high, it
+        passes the origin (`through_origin`). The interval [0, period] is the whole circle.
     method
         How the number and the interval were computed.
     notes
@@ -138,7 +138,7 @@ class Value(Noted):
 
     @property
     def through_origin(self) -> bool:
-        """Whether the interval passes the origin of a circle: it is from `low` up and from 0 to `high`."""
+        """Whether the interval passes the origin of a circle: it covers `low` upwards, and 0 to `high`."""
         if self.period is None or self.low is None or self.high is None:
             return False
         return self.low > self.high
@@ -215,10 +215,10 @@ class Value(Noted):
         return format(float(self), spec) if spec else str(self)
 
     def written(self) -> tuple[str, str, str]:
-        """Return value, low and high with as many digits as the interval's width justifies; "" for None."""
+        """Return value, low and high with the digits that the interval's width justifies; "" for None."""
         numbers = (self.value, self.low, self.high)
         around = (self.value, *(self.ends() or (self.low, self.high)))
-        turn = self.period if self.through_origin and self.period is not None else 0.0  # moves one end
+        turn = self.period if self.through_origin and self.period is not None else 0.0  # to move one end
         digits = digits_apart(*(number + turn for number in around if number is not None), digits=5)
         point, low, high = ("" if number is None else f"{number:.{digits}g}" for number in numbers)
         return point, low, high
@@ -246,7 +246,7 @@ def numbers_of(value: Value | None) -> tuple[float, float, float]:
 
 
 def _turned(place: float, period: float) -> float:
-    """Return a place of a circle in [0, period); places inside are unchanged."""
+    """Return a place on a circle in [0, period); places already inside are unchanged."""
     if 0.0 <= place < period:
         return place
     return min(place % period, math.nextafter(period, 0.0))  # a tiny negative number rounds up to the period
@@ -264,7 +264,7 @@ class Distribution(Noted):
         cells are half as wide as the others (wider for the clamp placement: its end zones). On a circle all
         cells are equally wide and the edges span one period; if a cell straddles 0 they start half a cell
         below 0, so that the first bin is centred on 0. On a lattice a bin extends half a step to both sides
-        of its value, at the ends beyond the domain.
+        of its value; the first and the last bin extend beyond the domain.
     probabilities
         The share of the population in each bin; sums to 1.
     method, notes
@@ -275,15 +275,16 @@ class Distribution(Noted):
     fitted_mean
         The mean of this histogram, in the unit of the domain. At a small epsilon its total error is smaller
         than that of the unbiased mean. But it is biased towards the middle of the domain by an unknown
-        amount. So it has no interval, and averages of many of them stay biased. None on a circle and for the
-        clamp placement.
+        amount. So it has no interval, and an average of many fitted means stays biased. None on a circle and
+        for the clamp placement.
     modes
-        A lower bound of the number of modes of the population: the reports rule out every distribution with
-        fewer, at the level 0.95. `probabilities` often have more, if the reports leave open how people are
-        distributed between two values. None in documents of versions that did not count modes.
+        A lower bound of the number of modes of the population: at the level 0.95, the reports rule out every
+        distribution with fewer modes. `probabilities` often have more modes, if the reports leave open how
+        people are distributed between two values. None in documents of versions that did not count modes.
     resolution
-        The width of a bin in charts, in the unit of the domain: narrower details are not resolved. None if
-        the bins of `edges` are at least as wide, and on a lattice of up to 24 values.
+        The width of a bin in charts, in the unit of the domain: the reports do not resolve narrower details.
+        None if the bins of `edges` are at least as wide as these details, and on a lattice of up to 24
+        values.
     """
 
     edges: tuple[float, ...]
@@ -336,8 +337,8 @@ class Band(Noted):
         Increasing values in the unit of the domain, at least one.
     low, high
         ``low[i] <= F(at[i]) <= high[i]`` for all i together. F increases, so from ``at[i]`` up to ``at[i+1]``
-        it is at least ``low[i]`` and at most ``high[i+1]``; below ``at[0]`` at least 0, above the last value
-        at most 1.
+        it is at least ``low[i]`` and at most ``high[i+1]``. Below ``at[0]`` it is at least 0, and above the
+        last value at most 1.
     method, notes
         As in `Value`.
     """
@@ -369,7 +370,7 @@ class Band(Noted):
 
 
 class Shares:
-    """Base of results with quantiles and shares by name; `quantile` and `share` find one by its numbers."""
+    """Base of results with quantiles and shares by name; `quantile` and `share` find them by numbers."""
 
     quantiles: Mapping[str, Value]
     shares: Mapping[str, Value]
@@ -408,7 +409,7 @@ class Shares:
         return Form(head, [Table(("", column, "method"), rows)], self._notes())
 
     def _notes(self) -> list[str]:
-        """Return the notes of values with an interval; a value without one shows its note itself."""
+        """Return the notes of values with an interval; a value without an interval shows its own note."""
         return note_lines(
             [(name, each.notes) for name, each in named_values(self).items() if each.low is not None]
         )
@@ -492,9 +493,9 @@ class Estimate(Shares, Shown):
         The fitted histogram.
     quantiles
         By level ("0.5" is the median); see also `quantile`. A circle has no lowest value, so its quantiles
-        are counted upwards from an origin, and require bands or an origin.
+        are counted upwards from an origin. They are present only if bands or an origin were requested.
     shares
-        Shares of the population between two values, by "low:high" (`share` takes the numbers), as requested.
+        The requested shares of the population between two values, by "low:high"; see also `share`.
     bins
         The shares of equally wide bins, by "low:high", if bands were requested.
     band
@@ -502,7 +503,8 @@ class Estimate(Shares, Shown):
     unit, description
         The unit of the values and the description of the task, for people; None if the task has none.
     devices
-        The least number of devices behind the reports, if one may have sent several; None if each sent one.
+        The least number of devices behind the reports, if a device may have sent several; None if each sent
+        one report.
     """
 
     task: str
@@ -599,7 +601,7 @@ def _floats(numbers: Iterable[float]) -> tuple[float, ...]:
 
 
 _PLACES = ("direction", "mode", "quantiles")
-"""Attributes of estimates and of points in a series that are places in the domain, if that is a circle."""
+"""Attributes of estimates and of points in a series that are places, if the domain is a circle."""
 
 
 def wrapped(result: Result, task: Task) -> Result:

@@ -1,8 +1,8 @@
-"""Exact tests whether two samples come from one population, and whether a sample comes from a given one.
+"""Exact tests whether two samples have one population, and whether a sample comes from a given population.
 
 Under either hypothesis the law of the counts is known: two samples of one population are a random division of
 all their reports, and a given population gives each code a known probability. So p-values from simulations of
-that law are exact for any number of reports and any population. The statistic looks for plausible differences
+this law are exact for any number of reports and any population. The statistic looks for plausible differences
 between populations: waves over the population's ranks, from the longest to the shortest (Neyman 1937). It
 uses as many of them as show the largest difference (Fan 1996).
 """
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray, IntArray
 
 _WAVES = 32
-"""The most waves. The shortest on an interval are a sixteenth of the population long, from crest to crest."""
+"""The most waves. On an interval, the crests of the shortest wave are a sixteenth of the population apart."""
 
 _FAINTEST = 1e-6
 """Part of the clearest wave's size in the reports: fainter waves are rounding errors."""
 
 _DRAWS, _FEWEST_DRAWS = 999, 199
 _CELLS = 1 << 22
-"""Counts drawn at a time. If all draws together would be more, there are fewer draws."""
+"""Most counts drawn at a time. If all draws together would have more counts, there are fewer draws."""
 
-_NEVER = 1e-6  # expected reports of codes regarded as impossible, all together and at most
+_NEVER = 1e-6  # most expected reports of all codes regarded as impossible, together
 _LARGEST = 10**9  # reports up to which numpy can divide them at random
 
 
@@ -48,9 +48,9 @@ class SmoothTest:
 
     The statistic is the largest of ``(z_1^2 + ... + z_m^2 - m) / sqrt(2 m)`` over m, with z the standardised
     waves, and `waves` is the m of the maximum. A small m means that the overall position of people differs, a
-    large m that details differ. `draws` is the number of draws under the hypothesis for the p-value. `note`
-    says how often caps let a device report, since the test treats each report as another device's; "" if
-    once.
+    large m that details differ. `draws` is the number of draws under the hypothesis for the p-value. The test
+    treats each report as one from another device. `note` says how often caps let a device report; it is "" if
+    they allow one report.
     """
 
     hypothesis: str
@@ -67,7 +67,7 @@ class SmoothTest:
     def words(self, level: float) -> str:
         """Return the outcome at a level in words: a p-value up to ``1 - level`` speaks against it.
 
-        The p-value has a smallest value for each number of draws, so a small number may decide nothing.
+        Each number of draws has a smallest possible p-value. With few draws, this p-value may decide nothing.
         """
         smallest = self.p * (self.draws + 1) < 1.5
         if self.p <= 1.0 - level + 1e-9:
@@ -83,11 +83,11 @@ class SmoothTest:
 def same_population(mechanism: Mechanism, counts: ArrayLike, other: ArrayLike) -> SmoothTest:
     """Test whether two samples come from one population, without assumptions about it.
 
-    The counts are whole numbers of reports per code, with at least one report each, and no device is in both
+    Both arrays hold integer numbers of reports per code, with at least one report each. No device is in both
     samples.
 
     Under the hypothesis, given all reports together, every division of them into samples of these sizes is
-    equally likely (Fisher's permutation test). The waves also depend only on all reports together, so the
+    equally likely (Fisher's permutation test). The waves, too, depend only on all reports together. So the
     p-value is exact: it is at most alpha with a probability of at most alpha.
     """
     first, second = (np.asarray(each).astype(np.int64) for each in (counts, other))
@@ -112,7 +112,8 @@ def same_population(mechanism: Mechanism, counts: ArrayLike, other: ArrayLike) -
             parts = generator.multivariate_hypergeometric(pooled, n, number, method="marginals")
             return (parts @ scores) / math.sqrt(n * rest)
         # Drawing with replacement makes the variance larger, by 1 / rest. Other differences are below 1e-4: a
-        # small part of this many reports seldom has one twice, and the waves of a large part are normal.
+        # small part of this many reports seldom contains a report twice, and the waves of a large part are
+        # normal.
         return (generator.multinomial(n, pooled / sum(sizes), number) @ scores) / math.sqrt(n)
 
     waves = (smaller @ scores) / math.sqrt(n * rest)
@@ -122,8 +123,8 @@ def same_population(mechanism: Mechanism, counts: ArrayLike, other: ArrayLike) -
 def same_as(mechanism: Mechanism, counts: ArrayLike, law: FloatArray) -> SmoothTest:
     """Test whether a sample comes from a given population.
 
-    The counts are whole numbers of reports per code, with at least one report. `law` is the population's
-    distribution over the nodes, shape (N,), as from `simulate.node_law`.
+    The counts are integer numbers of reports per code, with at least one report. `law` is the population's
+    distribution over the nodes, shape (N,), as `simulate.node_law` returns it.
     """
     observed = np.asarray(counts).astype(np.int64)
     n = int(observed.sum())
@@ -140,7 +141,7 @@ def same_as(mechanism: Mechanism, counts: ArrayLike, law: FloatArray) -> SmoothT
 
     waves = (observed @ scores) / math.sqrt(n)
     found = _tested("the sample comes from the given population", waves, draw, len(codes))
-    # The population hardly ever gives one of these codes, for any waves, and no draw contains one.
+    # Regardless of the waves, the population hardly ever gives one of these codes, and no draw contains them.
     never = codes * (n * len(codes)) < _NEVER
     return replace(found, p=1.0 / (found.draws + 1)) if observed[never].any() else found
 
@@ -148,9 +149,9 @@ def same_as(mechanism: Mechanism, counts: ArrayLike, law: FloatArray) -> SmoothT
 def _scores(mechanism: Mechanism, fitted: FloatArray, codes: FloatArray) -> FloatArray:
     """Return the score of each code for each wave, shape (K, J): uncorrelated under the law `codes`, mean 0.
 
-    A wave is a cosine of the rank that `fitted` gives a node, on a circle also a sine. The score of a code is
-    the mean of the wave over the values behind reports of this code. Each wave is made uncorrelated with all
-    longer ones.
+    A wave is a cosine of the rank that `fitted` gives to a node; on a circle there are sines too. The score
+    of a code is the mean of the wave over the values behind reports of this code. Each wave is made
+    uncorrelated with all longer ones.
     """
     kernel = mechanism.kernel
     start = first_cell(mechanism)
@@ -166,7 +167,8 @@ def _scores(mechanism: Mechanism, fitted: FloatArray, codes: FloatArray) -> Floa
     means -= codes @ means
     factor: FloatArray = np.asarray(np.linalg.qr(np.sqrt(codes)[:, None] * means, mode="r"))
     sizes = np.abs(np.diag(factor))
-    # A window hides waves if it spans a whole number of them; longer and shorter ones are seen.
+    # A window hides a wave if it spans a whole number of its periods; the reports show longer and shorter
+    # waves.
     seen = np.flatnonzero(sizes > _FAINTEST * max(float(sizes.max()), 1e-9))
     if not len(seen):
         return np.zeros((kernel.codes, 1))
@@ -189,7 +191,7 @@ def _tested(hypothesis: str, waves: FloatArray, draw: Callable[[int], FloatArray
         number = min(left, max(_CELLS // codes, 1))
         found.append(_largest(draw(number))[0])
         left -= number
-    # Equal statistics count as reached; rounding makes them differ by less than this.
+    # Equal statistics count as reached; because of rounding they may differ by up to this.
     least = statistic[0] - 1e-9 * max(abs(statistic[0]), 1.0)
     reached = int((np.concatenate(found) >= least).sum())
     return SmoothTest(hypothesis, (1 + reached) / (draws + 1), float(statistic[0]), int(orders[0]), draws)

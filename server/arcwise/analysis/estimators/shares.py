@@ -3,8 +3,8 @@
 Also a simultaneous band for the whole distribution function of an interval, and bins with intervals.
 
 On a lattice both ends are included: the share from 0 to 59 is P(0 <= X <= 59). On a continuous domain people
-exactly at an end are included too, so two adjacent shares both count people exactly at the common end. The
-confidence interval holds for every population (`bounds`).
+exactly at an end are included too, so two adjacent shares both include people exactly at their common end.
+The confidence interval holds for every population (`bounds`).
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ if TYPE_CHECKING:
 
 IN_END_ZONE = "a bound lies in an end zone, where the reports do not distinguish values"
 
-_POINTS = 32  # of the band. More points make its steps lower, but take more time.
+_POINTS = 32  # points of the band: more points make its steps lower, but take more time
 
 _ALIKE = 8.0
-"""Approximate number of independent bounds equivalent to those of a band; their weights are chosen for it."""
+"""Approximate number of independent bounds equivalent to the bounds of a band, for the choice of weights."""
 
-_DRAWS = 4096  # from the joint law of a band's bounds
+_DRAWS = 4096  # number of draws from the joint law of a band's bounds
 
 _FEWEST_BEYOND = 40.0
-"""Least draws beyond the quantile for an estimate from draws; Bonferroni otherwise, which loses little."""
+"""Least draws beyond a quantile to estimate it from draws; otherwise Bonferroni's, which loses little."""
 
-_BINS = {False: 10, True: 12}  # of an interval and of a circle (30 degrees, two hours)
+_BINS = {False: 10, True: 12}  # bins of an interval, and of a circle (30 degrees, two hours)
 
 _NODES_PER_BIN = 6
-"""People between two nodes are seen at both nodes, so narrower bins would show little more."""
+"""Least nodes per bin: people between two nodes are seen at both, so narrower bins would show little more."""
 
 
 def checked_between(between: Any) -> list[tuple[float, float]]:
@@ -79,14 +79,14 @@ def share(survey: Profile, low: float, high: float, *, level: float = 0.95) -> V
     """Return the share of the population with values from `low` to `high`.
 
     The ends are in the unit of the domain, with ``low < high`` on an interval, and no values lie outside the
-    domain. From the domain's low end this is the distribution function at `high`; up to its high end it is a
-    tail. On a circle it is the share of the arc from `low` upwards to `high`: 350 to 10 passes 0, and so does
-    -10 to 10. On a lattice `low` and `high` may be the same value.
+    domain. If `low` is the domain's low end, the share is the distribution function at `high`; if `high` is
+    the domain's high end, it is a tail. On a circle it is the share of the arc from `low` upwards to `high`:
+    350 to 10 passes 0, and so does -10 to 10. On a lattice `low` and `high` may be the same value.
 
     Both ends of the confidence interval include people exactly at `low` and `high`. People between two nodes
     are seen at both nodes, so on a continuous domain the confidence interval is wider by the share near `low`
     and `high`. If `low` or `high` lies inside an end zone of the clamp placement, the lower end of the
-    confidence interval excludes the zone and the upper end includes it.
+    confidence interval is for the share without the zone, and the upper end for the share with the zone.
     """
     return shares(survey, [(low, high)], level=level)[0]
 
@@ -95,14 +95,14 @@ def shares(survey: Profile, pairs: Iterable[tuple[float, float]], *, level: floa
     """Return the `share` between each of several pairs of ends; this costs less than separate calls."""
     mechanism = survey.mechanism
     ends = [unit_ends(mechanism, *pair) for pair in pairs]
-    if not ends:  # bounds need fits of their own, which an estimate without shares can skip
+    if not ends:  # bounds need fits of their own, which are skipped if there are no shares
         return []
     bounds, coarse = survey.bounds, coarse_notes(mechanism)
     averages = bounds.averages([each for pair in ends for each in bounds.places.between(*pair)], USUAL)
     found = []
     for value, over, under in zip(fitted_shares(survey, ends), averages[::2], averages[1::2], strict=True):
         lower, upper = possible(*difference_interval(over, under, 1.0, level), least=0.0)
-        if value is not None:  # the value comes from a smoother distribution
+        if value is not None:  # from a smoother distribution: perhaps outside the bounds
             lower, upper = min(lower, value), max(upper, value)
         notes = all_notes(survey.few, IN_END_ZONE if value is None else "", coarse, SMOOTHED)
         found.append(Value(value, lower, upper, METHOD, notes))
@@ -157,13 +157,13 @@ def _units(mechanism: Mechanism, low: float, high: float, *, single: bool) -> tu
 
 
 def _turns(mechanism: Mechanism, low: float, high: float, *, single: bool) -> tuple[float, float]:
-    """Return the start and the end of the arc in turns, the end up to one turn further; see `_units`."""
+    """Return the start and the end of the arc in turns, the end at most a turn further; see `_units`."""
     period = mechanism.domain.length
     if not (math.isfinite(low) and math.isfinite(high)) or (low == high and not single):
         raise ParameterError(f"low and high must be two different finite numbers, got {low!r} and {high!r}")
     length = 1.0 if high - low >= period else (high - low) / period % 1.0
     if not length and not single:
-        raise ParameterError(f"low and high must be two places of the circle, got {low!r} and {high!r}")
+        raise ParameterError(f"low and high must be two points on the circle, got {low!r} and {high!r}")
     return low / period, low / period + length
 
 
@@ -180,13 +180,13 @@ def covered(edges: FloatArray, first: float, last: float, *, outer: bool) -> Flo
 def cdf_band(survey: Profile, *, level: float = 0.95) -> Band:
     """Return a band that contains the population's whole distribution function with probability `level`.
 
-    The survey has to be on an interval: on a circle a distribution function has no origin. The points of the
+    The survey must be on an `Interval`: on a circle a distribution function has no origin. The points of the
     band are quantiles of the fitted distribution.
 
-    At m places, the share below has an upper and a lower bound (`bounds`). All 2 m bounds use the number of
-    standard errors that their joint normal law requires, estimated from draws with a fixed seed. Distribution
-    functions increase, so between two places F is at least the lower end on the left and at most the upper
-    end on the right. Nothing else is assumed between them.
+    The share below each of m places has an upper and a lower bound (`bounds`). All 2 m bounds use the number
+    of standard errors that their joint normal law requires, estimated from draws with a fixed seed.
+    Distribution functions increase, so between two places F is at least the lower end on the left and at most
+    the upper end on the right. Nothing else is assumed between them.
     """
     mechanism, bounds = survey.mechanism, survey.bounds
     if mechanism.kernel.circular:
@@ -218,7 +218,7 @@ def cdf_band(survey: Profile, *, level: float = 0.95) -> Band:
 
 
 def joint_root(covariances: FloatArray, level: float) -> float:
-    """Return the number of standard errors that averages with a joint normal law stay below at a level."""
+    """Return the number of standard errors below which jointly normal averages all stay, at a level."""
     if (1.0 - level) * _DRAWS < _FEWEST_BEYOND:
         return NormalDist().inv_cdf(1.0 - (1.0 - level) / len(covariances))
     errors = np.sqrt(np.diag(covariances))
@@ -234,9 +234,9 @@ def joint_root(covariances: FloatArray, level: float) -> float:
 def bins(survey: Profile, *, level: float = 0.95) -> dict[str, Value]:
     """Return the shares of equally wide bins, 10 on an interval or 12 on a circle, by "low:high".
 
-    The number of bins is reduced so that each has at least six nodes; the result is empty if only one bin
-    would remain. On a lattice a bin holds values, and both of its ends are included; up to 24 values have a
-    bin each. Each interval has the level separately.
+    There are fewer bins if otherwise a bin would have fewer than six nodes; the result is empty if only one
+    bin would remain. On a lattice a bin holds values, and both of its ends are included; on a lattice of up
+    to 24 values each value has its own bin. Each interval has the level separately.
     """
     ends = bin_ends(survey.mechanism)
     return dict(zip(ends, shares(survey, ends.values(), level=level), strict=True))

@@ -1,13 +1,13 @@
 """The reports of a sample, and values shared by its estimators, each computed once when first used.
 
 Let no device send more than m of n reports. The reports estimate the mean over the devices, with an error
-from the devices' randomness, which is new in each report. The mean over the devices varies around that of the
-population at most like the mean of n/m people: with m_i reports of device i,
+from the devices' randomness, which is new in each report. The mean over the devices varies around the mean of
+the population at most like the mean of n/m people: with m_i reports of device i,
 
     Var = V_own / n + sum_i m_i^2 Var(x_i) / n^2  <=  V_own / n + m V_between / n,
 
-for the mean weighted by reports, even if values depend on m_i. Memoised reports repeat their randomness too,
-and n of them contain at least as much information as n/m reports of different devices.
+for the mean weighted by reports, even if values depend on m_i. Memoised reports repeat their randomness too.
+Then n reports contain at least as much information as n/m reports of different devices.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Profile(Protocol):
 
     @property
     def few(self) -> str:
-        """The note on few reports, or ""; for several samples, on the smallest one."""
+        """The note on few reports, or ""; for several samples, the note on the smallest of them."""
 
     @property
     def probabilities(self) -> FloatArray:
@@ -70,10 +70,11 @@ class Survey:
     `target`, `sampled`, `reports_per_device` and `memoised` are as for `estimate`, and `probabilities` is a
     node distribution, shape (N,), that replaces the fit.
 
-    The attributes `counts` and `n` (their sum) count memoised reports of one device as one report, so they
-    need not be whole; `whole` holds the same counts as whole numbers. `reports` is the number of all reports,
-    and `devices` the least number of devices that sent them. `repeats` is the largest number of a device's
-    reports that differ only in its randomness: 1 for memoised ones.
+    In the attribute `counts`, numbers of memoised reports are divided by the most reports of a device, so
+    they may be fractions; `n` is their sum. `whole` holds the same counts rounded to integers
+    (`whole_counts`). `reports` is the number of all reports, and `devices` the least number of devices that
+    sent them. `repeats` is the largest number of reports of one device that differ only in their randomness;
+    it is 1 for memoised reports.
     """
 
     def __init__(
@@ -147,7 +148,7 @@ def check_enough(name: str, survey: Survey) -> None:
 
 
 def devices_of(surveys: Iterable[Survey]) -> int | None:
-    """Return the least number of devices behind reports, or None if each report is from another device."""
+    """Return the least number of devices behind the reports, or None if each device sent one report."""
     counted = [(each.devices, each.reports) for each in surveys]
     if all(devices == reports for devices, reports in counted):
         return None
@@ -180,7 +181,7 @@ def are_enough(devices: float) -> bool:
 def most_reports(task: Task, epochs: int) -> float:
     """Return the most reports that the task's caps allow a device in `epochs` consecutive epochs.
 
-    Without caps it is inf, but 1 for a single epoch.
+    Without caps the result is inf, but 1 for a single epoch.
     """
     caps, charge, seconds = task.caps, task.charge, epochs * task.epoch_seconds
     windows = -(-seconds // caps.window)
@@ -197,7 +198,8 @@ def most_reports(task: Task, epochs: int) -> float:
 def unsaid_reports(said: float | None, *samples: tuple[Task, int]) -> float:
     """Return how many reports of a device are treated as those of different devices: 1 if `said` is given.
 
-    A sample is a task and the number of epochs; of several samples, the most that caps allow in one counts.
+    A sample is a task and a number of epochs. Of several samples, the one in which caps allow the most
+    reports counts.
     """
     return 1.0 if said is not None else max(most_reports(*sample) for sample in samples)
 
@@ -222,14 +224,14 @@ def noted(averages: Mapping[str, Any], note: str) -> dict[str, Any]:
 
 
 def whole_counts(counts: FloatArray, most: float) -> FloatArray:
-    """Return counts divided by a number, rounded so that each cumulative sum is off by at most 1/2."""
+    """Return counts divided by a number, as integers; each cumulative sum is off by at most 1/2."""
     upto = np.floor(np.cumsum(counts) / most + 0.5)
     upto[-1] = max(upto[-1], 1.0)
     return np.diff(upto, prepend=0.0)
 
 
 def between_devices(kernel: Kernel, values: FloatArray, counts: FloatArray, law: FloatArray) -> Sample:
-    """Return the average of a number per code as that of a number per device, without its randomness.
+    """Return the average of a number per code as the average of a number per device, without its randomness.
 
     The fitted node distribution `law`, shape (N,), only weights the variances of the rows.
 
@@ -250,6 +252,6 @@ def between_devices(kernel: Kernel, values: FloatArray, counts: FloatArray, law:
 
 def devices_reach(sample: Sample, devices: float, quantile: float) -> float:
     """Return how far above its average the mean of a device's number may lie, for `devices` devices."""
-    if not sample.room:  # all reports have the largest number possible for a device's mean
+    if not sample.room:  # all reports already have the largest number that is possible for a device
         return 0.0
     return furthest([sample._replace(n=devices)], quantile)

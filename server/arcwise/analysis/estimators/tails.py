@@ -1,8 +1,9 @@
 """Tails of an average, or of a sum of averages, in standard errors below its mean, from three moments.
 
-A normal tail is too short where a few reports decide, as for a rare value at a large epsilon. Here an average
-lies below its mean like a Poisson number of steps with the same variance and third moment. This is exact for
-k reports of one weight and nothing else, and normal for many reports.
+A normal tail is too short if a few reports decide, as for a rare value at a large epsilon. Here the distance
+of an average below its mean has the law of a Poisson number of steps with the same variance and third moment.
+This law is exact if k reports have one weight and all other reports have the weight 0; for many reports it is
+normal.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ _MOST_ROOTS = 37.0  # standard errors beyond which a tail underflows a float
 _FEW = 5.0
 """Number of steps at which half of the probability that a mid-p tail leaves out is counted.
 
-With fewer steps more of it is counted; with no steps all of it, which gives an exact tail. So intervals of a
-Poisson number of any mean miss at most 1.2 times as often as the level allows, from 0.5 to 0.9999, and an
-interval for 30 is no wider than Wilson's.
+With fewer steps a larger part of this probability is counted. With no steps all of it is counted, which gives
+an exact tail. So intervals for the mean of a Poisson number miss at most 1.2 times as often as the level
+allows, at levels from 0.5 to 0.9999. For a number of 30 the interval is no wider than Wilson's.
 """
 
 _MANY = 1000.0
-"""Steps from which a Poisson number differs from a normal one only by its skewness."""
+"""From this number of steps on, a Poisson number differs from a normal number only by its skewness."""
 
 _SECANTS = 6  # secant steps before a search that does not need a nearly straight line
 
@@ -32,9 +33,9 @@ _SECANTS = 6  # secant steps before a search that does not need a nearly straigh
 class Again(NamedTuple):
     """The part of an average's error that more reports from the same devices do not reduce.
 
-    It equals the error of a mean of numbers between two bounds, all at one bound or the other (Bhatia and
-    Davis). `repeats` is ``(m - 1) / n`` for n reports with at most m per device; `value` is the average;
-    `low` and `high` are the bounds of a device's number.
+    It equals the error of a mean of numbers that all lie at one of two bounds (Bhatia and Davis). `repeats`
+    is ``(m - 1) / n`` for n reports with at most m per device; `value` is the average; `low` and `high` are
+    the bounds of a device's number.
     """
 
     repeats: float
@@ -66,7 +67,7 @@ class Sample(NamedTuple):
 
     @property
     def slope(self) -> float:
-        """Growth of the sum's variance with the mean, for the first reports of the largest weight."""
+        """Growth of the sum's variance with its mean, for the first reports that get the largest weight."""
         return self.factor / self.n * (self.room - self.variance / self.room)
 
 
@@ -137,6 +138,7 @@ def furthest(samples: Sequence[Sample], root: float) -> float:
         return room
     from scipy.optimize import brentq
 
-    # Not to an absolute 2e-12: distances with many reports of small weights are as small as that.
+    # An absolute tolerance of 2e-12 is too large: distances with many reports of small weights are this
+    # small.
     closest = max(1e-9 * guess, 1e-300)
     return float(brentq(lambda up: roots(samples, up) - root, 0.0, room, xtol=closest, rtol=1e-7))

@@ -1,10 +1,11 @@
-"""Numbers per code that average over the reports to the mean, or to that of a function of the position.
+"""Numbers per code with an average over the reports that estimates the mean, or the mean of a function.
 
-They may differ from the decoded reports: square wave, clamped noise and others decode with a bias, but their
-rows determine the mean. A mean over inputs between nodes equals one over nodes, since stochastic rounding
-keeps means. So numbers v are unbiased for every population if ``P v`` is the nodes' positions, and their bias
-is at most the largest difference of the two. For another function of the position, the average is that at the
-rounded values: for the square, rounding to nodes h apart adds up to ``h^2 / 4``.
+The numbers may differ from the decoded reports: square wave, clamped noise and other mechanisms decode with a
+bias, but their rows determine the mean. Stochastic rounding keeps means, so inputs between nodes have the
+same mean as the nodes to which they are rounded. So numbers v are unbiased for every population if ``P v``
+equals the nodes' positions. Otherwise their bias is at most the largest difference between ``P v`` and the
+positions. For another function of the position, the average estimates the mean of the function at the rounded
+values: for the square, rounding to nodes h apart adds up to ``h^2 / 4``.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
-_UNBIASED = 1e-9  # the largest bias, on the unit interval, of numbers regarded as unbiased
+_UNBIASED = 1e-9  # numbers count as unbiased up to this bias, on the unit interval
 
 _DENSE = 1 << 18
 """Size of a window kernel's matrix up to which the numbers of least variance are computed."""
@@ -35,7 +36,8 @@ _LEAST_VARIANCE = "average of the unbiased numbers per code of least variance in
 class Numbers(NamedTuple):
     """One number per code on the unit interval, shape (K,), their origin in words, and their bias.
 
-    The bias is a bound on ``|P v - x|`` at every input. It is 0 if that is below 1e-9: unbiased numbers.
+    The bias is a bound on ``|P v - x|`` at every input x. If the bound is below 1e-9, the numbers count as
+    unbiased, and the bias is 0.
     """
 
     values: FloatArray
@@ -44,7 +46,7 @@ class Numbers(NamedTuple):
 
 
 def mean_numbers(mechanism: Mechanism, reports: float) -> Numbers:
-    """Return the numbers per code with the most accurate average over the reports for the mean.
+    """Return the numbers per code whose average over the reports estimates the mean most accurately.
 
     They are the decoded reports if decoding is unbiased, and otherwise the unbiased numbers of least variance
     in a uniform population. But some rows hardly distinguish values near an end (wide noise that is clamped
@@ -57,7 +59,8 @@ def mean_numbers(mechanism: Mechanism, reports: float) -> Numbers:
     kernel = mechanism.kernel
     positions = mechanism.node_units(np.arange(kernel.nodes, dtype=np.float64))
     if isinstance(kernel, WindowKernel) and kernel.nodes * kernel.codes > _DENSE:
-        # Too large to solve, and unnecessary: the mean code is affine in the node, and nodes are equidistant.
+        # The system is too large to solve, and this is unnecessary: the mean code is affine in the node, and
+        # nodes are equidistant.
         intercept, slope = mean_code(kernel)
         steps = (np.arange(kernel.codes) - intercept) / slope
         values = positions[0] + (positions[-1] - positions[0]) / (kernel.nodes - 1) * steps
@@ -68,9 +71,9 @@ def mean_numbers(mechanism: Mechanism, reports: float) -> Numbers:
 def moment_numbers(mechanism: Mechanism, reports: float) -> tuple[Numbers, Numbers]:
     """Return the numbers per code for the mean and for the mean square of the rounded positions.
 
-    Both are those of least variance in a uniform population; positions are the nodes' on the unit interval.
-    As in `mean_numbers`, they have a bounded bias if unbiased ones would be huge. The mechanism is on an
-    `Interval`.
+    Both are unbiased numbers with the least variance in a uniform population; positions are those of the
+    nodes on the unit interval. As in `mean_numbers`, the numbers have a bounded bias if unbiased numbers
+    would be huge. The mechanism is on an `Interval`.
     """
     kernel = mechanism.kernel
     positions = mechanism.node_units(np.arange(kernel.nodes, dtype=np.float64))
@@ -86,12 +89,13 @@ def moment_numbers(mechanism: Mechanism, reports: float) -> tuple[Numbers, Numbe
 def _window_numbers(kernel: WindowKernel, target: FloatArray, population: FloatArray) -> Numbers:
     """Return the unbiased numbers of least variance for a quadratic function of the node, in O(K).
 
-    For a polynomial in the code, the mean in a row is a polynomial in the node of the same degree, since a
-    sum over W codes from s on is one. So some quadratic v is unbiased. Any other unbiased numbers differ from
-    v by some c with the same mean, zero, in every row. Two neighbouring windows differ by a code at each end,
-    so c has the period W, and in terms of c_r with n_r codes each, ``sum_r (g + b n_r) c_r = 0``. Under this
-    constraint ``sum_j q_j (v_j - c_r(j))^2`` is least at ``c_r = m_r - lambda d_r / Q_r``. Here Q_r and m_r
-    are the weight and the mean of v over the codes of r, and ``d_r = g + b n_r``.
+    For a polynomial in the code, the mean in a row is a polynomial in the node of the same degree, since the
+    sum over W codes from s on is such a polynomial. So some quadratic v is unbiased. Any other unbiased
+    numbers differ from v by some c with the same mean, zero, in every row. Two neighbouring windows differ by
+    a code at each end, so c has the period W, and in terms of c_r with n_r codes each,
+    ``sum_r (g + b n_r) c_r = 0``. Under this constraint ``sum_j q_j (v_j - c_r(j))^2`` is least at
+    ``c_r = m_r - lambda d_r / Q_r``. Here Q_r and m_r are the weight and the mean of v over the codes of r,
+    and ``d_r = g + b n_r``.
     """
     k, w = kernel.codes, kernel.window
     basis = np.vander(np.linspace(-1.0, 1.0, k), 3).T
@@ -121,8 +125,8 @@ class _Solver:
 
     With ``y_j = sqrt(q_j) v_j`` these are solutions of least norm: partial sums of the singular value
     decomposition, from the largest singular value on. Each component reduces the bias and adds variance. The
-    unbiased numbers are the first sum with a bias below half of the allowed one. Those with a bias are the
-    sum with the least bias plus two standard errors.
+    unbiased numbers are the first partial sum with a bias below half of the allowed bias. The numbers with a
+    bounded bias are the partial sum for which the bias plus two standard errors is least.
     """
 
     def __init__(self, matrix: FloatArray, population: FloatArray) -> None:

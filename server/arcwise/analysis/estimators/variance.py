@@ -1,4 +1,4 @@
-"""The variance and the standard deviation on an interval: points if the reports allow them, or ranges.
+"""The variance and the standard deviation on an interval: points if the reports allow, otherwise ranges.
 
 ``Var(x) = E x^2 - (E x)^2``: both expectations are averages of one number per code (`moment_numbers`), exact
 except for the effect of rounding to nodes. A value between nodes h apart is randomly rounded to one of the
@@ -39,11 +39,11 @@ _LARGEST = 0.25  # the largest variance on the unit interval: half of the popula
 
 _BIASED = (
     "no numbers per code estimate the variance without a bias or a huge error, "
-    "so no single one can be estimated"
+    "so no single variance can be estimated"
 )
 
 _FEWEST_NODES = 9
-"""Fewest nodes for which a single variance is given: rounding adds at most 1/64 of the largest variance."""
+"""Fewest nodes for a single variance: with these, rounding adds at most 1/64 of the largest variance."""
 
 
 class Spread(NamedTuple):
@@ -69,9 +69,9 @@ def spread(survey: Survey, *, level: float = 0.95) -> Spread:
 
     With v and w the numbers for x and x^2, bars for averages and e the standard error of vbar,
     ``wbar - vbar^2 + e^2`` is unbiased for the variance of the rounded values (`_rounded`). Rounding adds
-    ``h^2/6`` if values are spread evenly between nodes, and this is subtracted; the interval allows for all
-    from 0 to ``h^2/4``. On fewer than 9 nodes the result is only the interval. All results are clipped to
-    [0, length^2/4].
+    ``h^2/6`` if values are spread evenly between nodes. This is subtracted, and the interval allows for any
+    addition from 0 to ``h^2/4``. On fewer than 9 nodes the result is only the interval. All results are
+    clipped to [0, length^2/4].
 
     On a lattice nothing is rounded, and nothing is subtracted. If the numbers have a bias (`_biased`), and
     for the clamp placement (`_clamp`), the result is the range of possible variances without a point. The
@@ -91,7 +91,8 @@ def spread(survey: Survey, *, level: float = 0.95) -> Spread:
         numbers = moment_numbers(mechanism, survey.n)
         samples.append((survey, 1.0, numbers))
         if numbers[0].bias or numbers[1].bias:
-            # For the error of the square and that of the mean: half of the level's error each.
+            # The error of the square and the error of the mean each get half of the level's error
+            # probability.
             found = _biased(survey, two_sided((1.0 + level) / 2, devices), numbers)
         else:
             pair = numbers[0].values, numbers[1].values
@@ -109,8 +110,8 @@ def strata_spread(strata: Sequence[Survey], weights: FloatArray, *, level: float
     The strata have one mechanism on an `Interval` and at least two reports each; the weights are their parts
     of the population, shape (H,), with the sum 1.
 
-    It is computed as in `spread`, from averages over the population of ``w - 2 t v + t^2`` at its mean t,
-    with the errors of all reports together.
+    The variance is computed as in `spread`, from averages over the population of ``w - 2 t v + t^2`` at the
+    population's mean t, with the errors of all reports together.
     """
     mechanism = strata[0].mechanism
     pairs = [moment_numbers(mechanism, each.n) for each in strata]
@@ -169,12 +170,13 @@ def _spread(
 def _possible(found: _Found) -> _Found:
     """Return the result clipped to the possible variances."""
     value, low, high, error, method, notes = found
-    # An interval that chance moved outside would shrink to a point. A wider one is always valid.
+    # An interval that chance moved outside the possible range would shrink to a point. A wider interval is
+    # always valid.
     low, high = min(low, _LARGEST - error), max(high, error)
     low, high = (min(max(end, 0.0), _LARGEST) for end in (low, high))
     clipped = ""
     if value is not None and not low <= value <= high:
-        clipped = "the unbiased number is not a possible variance: it is clipped"
+        clipped = "the unbiased estimate is not a possible variance, so it is clipped"
         value = min(max(value, low), high)
     return _Found(value, low, high, error, method, all_notes(clipped, notes))
 
@@ -182,8 +184,8 @@ def _possible(found: _Found) -> _Found:
 def _impossible(samples: Sequence[_Sample], below: bool) -> bool:
     """Return whether honest reports hardly ever have a variance this small, or this large.
 
-    The variance is at least ``E (x-t)^2`` at the best t, searched in hundredths near the mean, and at most
-    that at t = 1/2.
+    The variance is ``E (x-t)^2`` at the best t, which is searched in hundredths near the mean, and at most
+    ``E (x-t)^2`` at t = 1/2.
     """
     middle = sum(w * float(each.counts @ v.values) / each.n for each, w, (v, _) in samples)
     t = round(middle, 2) if below else 0.5
@@ -194,7 +196,7 @@ def _impossible(samples: Sequence[_Sample], below: bool) -> bool:
 def _unrounded(
     mechanism: Mechanism, variance: float, reach: tuple[float, float], error: float, method: str
 ) -> _Found:
-    """Return the variance of the values, given that of the rounded ones and its reach below and above."""
+    """Return the variance of the values, given that of the rounded values and its reach below and above."""
     rounding = _rounding(mechanism)
     low, high = variance - reach[0] - rounding, variance + reach[1]
     if not rounding:
@@ -225,8 +227,8 @@ def _rounded(
 
     ``A = wbar - vbar^2`` is too small by e^2 on average. A law q of the codes has ``V(q) = min_t E_q u_t``
     with ``u_t = w - 2 t v + t^2``, which is least at the mean of q. Among laws that make the counts likely,
-    those with the smallest and the largest V(q) are those with the smallest and the largest ``E_q u_t`` for
-    some t (`empirical_reach`); t and q are found alternately. The variance of vbar^2, ``2 e^4``, is added.
+    the laws with the smallest and the largest V(q) also have the smallest and the largest ``E_q u_t`` for
+    some t (`empirical_reach`). t and q are found alternately. The variance of vbar^2, ``2 e^4``, is added.
     """
     kernel, counts, users = survey.mechanism.kernel, survey.counts, survey.users
     first, second = pair
@@ -242,7 +244,8 @@ def _rounded(
         for _ in range(_TURNS):
             found = empirical_reach(kernel, sign * numbers(t), counts, quantile)
             mean = float(found.law @ first)
-            # The average of u_t is A + (middle - t)^2. Below, V(q) itself counts: E_q u_t is not smaller.
+            # The average of u_t is A + (middle - t)^2. On the lower side V(q) itself is used: E_q u_t is
+            # never smaller.
             distance = found.distance + sign * ((middle - t) ** 2 - (mean - t) ** 2 * (sign < 0))
             if (mean - t) ** 2 <= _SETTLED * found.distance:
                 break
@@ -263,8 +266,8 @@ def _biased(survey: Survey, quantile: float, numbers: tuple[Numbers, Numbers]) -
     """Return the range of variances that biased numbers allow.
 
     For every t, ``Var(x) = E (x-t)^2 - (E x - t)^2``. With t the estimated mean, the first term is known up
-    to the bias and the error of the numbers ``w - 2 t v + t^2``. The second is between 0 and the square of
-    the mean's bias plus its error.
+    to the bias and the error of the numbers ``w - 2 t v + t^2``. The second term is between 0 and the square
+    of the sum of the mean's bias and error.
     """
     first, second = numbers
     middle, *to_sides = reaches(survey, first.values, quantile)
@@ -289,12 +292,12 @@ def _clamp(survey: Survey, kernel: WindowKernel, quantile: float) -> _Found:
 
     The reports determine the law of z, the values moved into [c, 1-d], and the masses f_0 and f_last of the
     end zones, but not the positions of people within the zones (`mean.clamp_units`). The variance is least,
-    that of z, if all of them are at c and 1-d. It is at most ``E (x-t)^2`` for any t. For t from c/2 to 1-d/2
-    this is largest if all of them are at 0 and 1:
+    and equal to that of z, if all people in the zones are at c and 1-d. It is at most ``E (x-t)^2`` for any
+    t. For t from c/2 to 1-d/2 this is largest if all people in the zones are at 0 and 1:
     ``E (z-t)^2 + f_0 (t^2 - (c-t)^2) + f_last ((1-t)^2 - (1-d-t)^2)``. The t that minimises this is the mean
-    with all of them at 0 and 1, moved into that range. The minimum is the largest variance: maximum over x
-    and minimum over t may be exchanged (concave in the law of x, convex in t), and a t outside the range can
-    be improved.
+    with all people in the zones at 0 and 1, moved into the range from c/2 to 1-d/2. The minimum is the
+    largest variance: maximum over x and minimum over t may be exchanged (concave in the law of x, convex in
+    t), and a t outside the range can be improved.
     """
     mechanism, users = survey.mechanism, survey.users
     first, second = (each.values for each in moment_numbers(mechanism, survey.n))

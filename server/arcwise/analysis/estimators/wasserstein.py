@@ -1,6 +1,6 @@
 """The Wasserstein-1 distance of an estimated distribution from the values of the users.
 
-`benchmarks/studies/accuracy.py` and `arcwise plan --goal distribution` measure accuracy by it.
+`benchmarks/studies/accuracy.py` and `arcwise plan --goal distribution` measure accuracy by this distance.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def wasserstein(mechanism: Mechanism, probabilities: FloatArray, values: FloatAr
 
     The probabilities, shape (N,), sum to 1, and the values may be in any order. A node's mass is spread
     evenly over its cell; at the two end nodes of an interval it is an atom. On a lattice with a node for each
-    value, it is an atom at every node.
+    value, the mass of every node is an atom.
 
     The distance is the integral of ``|F - G|`` on a line. On a circle, where mass may move either way, it is
     the integral of ``|F - G - c|``, with c the median of the difference (Werman, Peleg and Rosenfeld 1985).

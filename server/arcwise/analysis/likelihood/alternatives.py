@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 _TOLERANCE = 1e-3
-"""Nats of all reports together by which the log-likelihood must still change for another step."""
+"""Another step is taken only if the log-likelihood of all reports still changed by this many nats."""
 
 
 def plain_em(
@@ -38,11 +38,12 @@ def plain_em(
     tolerance: float | None = None,
     max_iterations: int = 10_000,
 ) -> EMFit:
-    """Return EM's node distribution when a step gains little: rough, near the most likely distribution.
+    """Return EM's node distribution when a step gains little; it is rough, near the most likely one.
 
-    EM stops after a step that raises the log-likelihood by less than `tolerance` nats: ``1e-3 e^epsilon``, as
-    in the paper, unless given. It starts from equal probabilities. A small step does not prove convergence:
-    the result's `gap` bounds the distance of the log-likelihood from its maximum, often by many nats.
+    EM stops after a step that raises the log-likelihood by less than `tolerance` nats. The default is
+    ``1e-3 e^epsilon``, as in the paper. EM starts from equal probabilities. A small step does not prove
+    convergence: `gap` of the result bounds the distance of the log-likelihood from its maximum, and is often
+    many nats.
     """
     bound = _TOLERANCE * math.exp(mechanism.epsilon) if tolerance is None else tolerance
     return _run(mechanism, counts, bound, max_iterations, None)
@@ -57,13 +58,13 @@ def smoothed_em(
 ) -> EMFit:
     """Return the node distribution of EMS: EM with every node averaged with its neighbours after each step.
 
-    The weights are 1, 2, 1, and at the two ends of an interval 2, 1; on a circle the first and the last node
+    The weights are 1, 2, 1, and 2, 1 at the two ends of an interval; on a circle the first and the last node
     are neighbours. The amount of smoothing depends on the number of nodes, not on the number of reports:
     piles and narrow peaks stay spread out with any number of reports (Silverman, Jones, Wilson and Nychka
     1990 on EMS in general).
 
-    EMS stops after a step that changes the log-likelihood by less than `tolerance` nats, up or down: 1e-3 in
-    the paper.
+    EMS stops after a step that changes the log-likelihood by less than `tolerance` nats, up or down. In the
+    paper the tolerance is 1e-3.
     """
     return _run(mechanism, counts, tolerance, max_iterations, smoother(mechanism.kernel))
 
@@ -72,11 +73,12 @@ def smoothed_em(
 def maximum_likelihood(mechanism: Mechanism, counts: ArrayLike) -> EMFit:
     """Return the most likely node distribution, certified to 0.001 nats: a few spikes, maximally rough.
 
-    It is the reference for every other fit, and not an estimate to show. At 1,024 nodes it takes some
-    milliseconds; EM would take minutes. Its `gap` is proved, and its `iterations` is 0, since EM is not used.
+    The result is the reference for every other fit, and not an estimate to show. With 1,024 nodes it takes
+    some milliseconds; EM would take minutes. The `gap` is proved, and `iterations` is 0, since EM is not
+    used.
 
-    An interior point method fits some of the nodes; nodes that can raise the likelihood are added until there
-    are no more (`maximum`).
+    An interior point method fits some of the nodes. Nodes that can raise the likelihood are added until there
+    are no more of them (`maximum`).
     """
     numbers = check_counts(counts, mechanism.kernel.codes)
     fitted = Model(mechanism.kernel).fit(numbers)

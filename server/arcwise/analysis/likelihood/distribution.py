@@ -3,10 +3,10 @@
 The most likely distribution of noisy reports is a few spikes. EM starts from the uniform distribution and
 roughens with each step, so stopping early smooths. Averaging neighbours after each step (smoothed EM) is
 another smoothing, and dropping the least likely nodes at the end suits users who share a few values. The best
-choice for a population is unknown, so iterates of all three are averaged. Each is weighted by how well it
-predicts held-out reports: five folds, refit on all reports. Steps are taken in leaps (`EMSteps.leap`), so
-their number is the equivalent number of single steps. A last step on all reports turns the population's
-distribution into that of the very users who reported.
+choice for a population is unknown, so iterates of all three are averaged. Each iterate is weighted by how
+well it predicts held-out reports in five folds, and is fitted again to all reports. Steps are taken in leaps
+(`EMSteps.leap`); a number of steps is the equivalent number of single steps. A last step on all reports turns
+the population's distribution into that of the very users who reported.
 """
 
 from __future__ import annotations
@@ -29,44 +29,49 @@ if TYPE_CHECKING:
 
 FOLDS = 5
 
-# Weights are exp(_TRUST * score): a score has errors, from the reports and from their random split.
+# Weights are exp(_TRUST * score), because a score has errors, from the reports and from their random split.
 _TRUST = 0.5
 
-# The prior of the path is the logarithm of its steps, some 8 from start to end. The iterate at which plain EM
-# would stop has the same prior, and so have those of smoothed EM together.
+# The prior of a part of the path is the logarithm of its steps, some 8 from start to end. The iterate at
+# which plain EM would stop has this prior too, and so have the iterates of smoothed EM together.
 _PLAIN = 8.0
 _SMOOTHED = {10: 2.0, 20: 2.0, 40: 2.0, 80: 2.0}
 
 # At the end of the path, nodes less likely than these shares of the most likely node are dropped, and the
-# others take some further steps. One atom is then two to three times as close to its users from epsilon 1 on,
-# and two adjacent values at epsilon 8 ten times. With this prior a uniform population is 5 % further from its
-# users at epsilon 0.5 and 5,000 reports, with twice as much 9 %.
+# others take some further steps. The fit to one atom is then two to three times as close to its users from
+# epsilon 1 on, and the fit to two adjacent values ten times as close at epsilon 8. With this prior the fit to
+# a uniform population is 5 % further from its users at epsilon 0.5 and 5,000 reports; with twice this prior
+# it is 9 % further.
 _KEPT = {0.01: 0.5, 0.03: 0.5, 0.1: 0.5}
 _KEPT_STEPS = 3
 
-# Nats per step, times e^epsilon: where plain EM stops (`alternatives.plain_em`).
+# Plain EM stops when a step gains fewer nats than this, times e^epsilon (`alternatives.plain_em`).
 _TOLERANCE = 1e-3
 
-# Numbers of steps whose held-out log-likelihoods are this close (nats, all folds together) are tied.
+# Numbers of steps are tied if their held-out log-likelihoods are this close (nats, all folds together).
 _TIE = 1.0
 
-# Simulated reports of a uniform population in a held-out score, at most.
+# Most simulated reports of a uniform population in a held-out score.
 _IMAGINED = 128
 
-# From this many reports on, one fold scores as reliably as all of them: two data sets instead of six.
+# From this many reports on, one fold scores as reliably as all folds: two data sets are fitted instead of
+# six.
 _MANY_REPORTS = 10**8
 
-# A leap of EM steps is at most this fraction of the steps taken, and 3000 steps cost 290. With a twelfth they
-# cost 534, and the path's average was 0.3 % further from the users (25 populations, epsilon 1 to 4).
+# A leap of EM steps is at most 1 / _LEAP of the steps taken, and 3000 steps then cost as much as 290. With
+# leaps of a twelfth they cost 534, and the path's average was 0.3 % further from the users (25 populations,
+# epsilon 1 to 4).
 _LEAP = 3
 
-# No leap starts after this many EM steps. At epsilon 0.5, 10^5 reports choose a thousand or two and 10^8
-# twenty thousand; with a limit of 3000, their error would be six times as large.
+# No leap starts after this many EM steps. At epsilon 0.5, 10^5 reports choose one or two thousand steps, and
+# 10^8 reports twenty thousand. With a limit of 3000 steps, the error of the latter would be six times as
+# large.
 _MOST_STEPS = 100_000
 
-# Codes times stages times data sets: some 60 ms, and some seconds for a wide kernel without structure. One of
-# its stages takes as long as one with N/20 times the codes. T steps take about ``5 sqrt(T)`` stages,
-# each with `_STAGE` further codes. Twice as much gains nothing up to 10^6 reports.
+# Limits of codes times stages times data sets. They take some 60 ms, and some seconds for a wide kernel
+# without structure: one of its stages takes as long as a stage with structure and N/20 times the codes. T
+# steps take about ``5 sqrt(T)`` stages, each with a cost of `_STAGE` further codes. Twice these limits gain
+# nothing up to 10^6 reports.
 _MOST_WORK = 5 * 2**20
 _MOST_DENSE_WORK = 3 * 2**24
 _STAGE = 500
@@ -82,24 +87,24 @@ _LEAST = float(np.finfo(np.float64).tiny)
 def fit_held_out(mechanism: Mechanism, counts: FloatArray) -> EMFit:
     """Return the average of EM's and smoothed EM's iterates, weighted by held-out reports, plus one step.
 
-    The counts are whole numbers, with at least one report. The result's `iterations` are the average's, with
-    the same weights. They are 0 only if no report can be held out; the fit is then uniform.
+    The counts must be integers, with at least one report. The result's `iterations` is the average number of
+    steps, with the same weights. It is 0 only if no report can be held out; the fit is then uniform.
 
     Splitting the counts at random (multinomial thinning) is equivalent to splitting the reports at random,
     because reports of one code are identical. The split is seeded by the counts, so equal counts give equal
     estimates.
 
-    The score is that of ``(1-l) q + l q_start``, with q EM's fit to the n training reports and
-    ``l = m/(n+m)``. This prediction also counts m simulated reports from a uniform population, one per node,
-    but at most 128, so that a fine grid does not drown the reports. Without them a held-out code that
-    training never saw costs up to about epsilon nats. At a large epsilon a few such codes would outweigh all
-    other reports and choose 0 steps. With many reports l vanishes.
+    The score is that of the prediction ``(1-l) q + l q_start``, with q EM's fit to the n training reports and
+    ``l = m/(n+m)``. This is as if m simulated reports from a uniform population were added: one per node, but
+    at most 128, so that a fine grid does not drown the reports. Without simulated reports, a held-out code
+    that is not among the training reports costs up to about epsilon nats. At a large epsilon a few such codes
+    would outweigh all other reports and choose 0 steps. With many reports l vanishes.
 
     An iterate's weight is ``exp(score/2)`` times a prior. Along the path of EM the prior is uniform in the
-    logarithm of the steps. The place where plain EM would stop, which few held-out reports cannot distinguish
-    from the start, has as much prior; so has smoothed EM; the nodes kept at the end have about a fifth of it.
-    Choosing the best iterate, as in cross-validation, would follow the chance of the split and could not mix
-    two.
+    logarithm of the steps. The iterate at which plain EM would stop has as much prior as the path, because
+    few held-out reports cannot distinguish it from the start. Smoothed EM has as much prior too, and the
+    nodes kept at the end have about a fifth of it. Choosing the best iterate, as in cross-validation, would
+    follow the chance of the split and could not mix two iterates.
 
     The average estimates the population. The users are a sample of it, and a report says more about its own
     user: by Bayes' rule the expected distribution of the users' nodes is one EM step on all reports. At a
@@ -111,9 +116,9 @@ def fit_held_out(mechanism: Mechanism, counts: FloatArray) -> EMFit:
     if counts.sum() >= _MANY_REPORTS:
         held = held[:1]
     training = counts - held
-    if not training.sum(axis=1).all():  # a single report, or all in one fold
+    if not training.sum(axis=1).all():  # there is a single report, or all reports are in one fold
         return EMSteps(kernel, counts, start=start).current(0)
-    # All reports are fitted together with the folds: one more row costs little and saves a second run.
+    # All reports are fitted as one more row besides the folds, which costs little and saves a second run.
     sets = np.vstack([training, counts])
     average = _Average(held, pseudo=min(kernel.nodes, _IMAGINED))
     tolerance = _TOLERANCE * math.exp(mechanism.epsilon)
@@ -138,7 +143,8 @@ class _Average:
     """The mean of iterates, each weighted by a prior times a power of its held-out likelihood."""
 
     def __init__(self, held: FloatArray, *, pseudo: int) -> None:
-        # Held-out reports of all folds together are all reports: one fold also counts for those left out.
+        # The held-out reports of all folds together are all reports: a single fold also counts for the folds
+        # left out.
         self._held = held * (FOLDS / len(held))
         totals = self._held.sum() - held.sum(axis=1, keepdims=True)
         self._share = pseudo / (totals + pseudo)
@@ -183,7 +189,7 @@ class _Average:
 
 
 def _follow(steps: EMSteps, average: _Average, tolerance: float, limit: int) -> None:
-    """Add the path of EM from its start to far past its best score, at least to where plain EM stops."""
+    """Add the path of EM from its start to far past its best score, and to the stop of plain EM."""
     best, at = average.add(steps, math.log(2.0)), 0
     taken, likelihood, stopped = 0, float(steps.log_likelihood()[-1]), False
     while True:
@@ -221,7 +227,7 @@ def leap_stages(taken: int) -> int:
 def uniform_start(mechanism: Mechanism) -> FloatArray:
     """Return the node distribution of a uniform population: each node's share is the width of its cell.
 
-    On a lattice it is its share of the values.
+    On a lattice each node's share is its share of the values.
     """
     values = values_of(mechanism)
     if values is not None:
@@ -232,7 +238,7 @@ def uniform_start(mechanism: Mechanism) -> FloatArray:
 def thin(counts: FloatArray, folds: int, *, draw: int = 0) -> FloatArray:
     """Return the counts split at random into `folds` arrays that sum to them, shape (folds, K).
 
-    Equal counts are split in the same way, unless `draw` differs.
+    Equal counts with equal `draw` are split in the same way.
     """
     left = counts.astype(np.int64)
     generator = np.random.default_rng([*left.tolist(), draw] if draw else left.tolist())

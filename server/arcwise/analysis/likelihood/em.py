@@ -1,8 +1,8 @@
 """Maximum likelihood of the node distribution by EM, with a certified gap, on any kernel.
 
-The reports' codes have the distribution ``q = f P``: f the probabilities of the N nodes, P the kernel's rows.
-A step is one map from nodes to codes and one back (`linear_maps`): O(N + K) for a window kernel.
-`distribution` decides on the number of steps.
+The reports' codes have the distribution ``q = f P``, with f the probabilities of the N nodes and P the
+kernel's rows. A step consists of a map from nodes to codes and a map back (`linear_maps`): O(N + K) for a
+window kernel. `distribution` decides on the number of steps.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 _TINY = float(np.finfo(np.float64).tiny)
-"""The least probability with a logarithm here: those of nodes without support from reports decrease to 0."""
+"""The least probability with a logarithm here: probabilities of nodes without reports decrease to 0."""
 
 
 @dataclass(frozen=True)
 class EMFit:
     """A node distribution and a bound on its distance from the most likely one.
 
-    `log_likelihood` is ``sum_j counts_j log q_j``, and no node distribution has one above
+    `log_likelihood` is ``sum_j counts_j log q_j``, and no node distribution has a log-likelihood above
     ``log_likelihood + gap``. `iterations` is the number of EM steps, or the number to which longer steps are
     equivalent.
 
@@ -84,11 +84,11 @@ class EMSteps:
 
     @property
     def codes(self) -> FloatArray:
-        """Their code distributions, shape (M, K); a view that the next step overwrites."""
+        """The code distributions of the data sets, shape (M, K); a view that the next step overwrites."""
         return self._q
 
     def log_likelihood(self) -> FloatArray:
-        """Return ``sum_j counts_j log q_j`` of each data set, shape (M,)."""
+        """Return the log-likelihoods ``sum_j counts_j log q_j`` of the data sets, shape (M,)."""
         value: FloatArray = self.totals * (self._weights * np.log(self._q)).sum(axis=1)
         return value
 
@@ -112,7 +112,7 @@ class EMSteps:
         self.iterations += 1
 
     def keep(self, share: float) -> None:
-        """Set nodes to 0 that are less likely than this share of the most likely node of their data set."""
+        """Set nodes to 0 if they are less likely than this share of their data set's most likely node."""
         self._f[self._f < share * self._f.max(axis=1, keepdims=True)] = 0.0
         self._normalise()
         self._refresh()
@@ -120,15 +120,15 @@ class EMSteps:
     def leap(self, stages: int) -> None:
         """Move as far as ``(s^2 + s)/2`` EM steps, at the cost of `stages` = s steps.
 
-        One stage is `step`. The leap should be short compared with `iterations`, a third or less. Then nodes
-        change little in it, and it ends close to where the steps would. After only a few steps a leap may
-        fail.
+        A leap of one stage is `step`. A leap should be short compared with `iterations`, a third or less.
+        Then nodes change little in it, and it ends close to where the steps would end. After only a few steps
+        a leap may fail.
 
         An EM step is an Euler step of length 1 of ``d log f / dt = log grad``. If steps change little, an
         error in log f shrinks by a factor ``1 - e`` in a step, with e in [0, 1] for EM (Dempster, Laird and
         Rubin 1977). The Runge-Kutta-Legendre scheme of first order (Meyer, Balsara and Aslam 2014; here of
-        length ``(s^2 + s)/2``) shrinks it by ``P_s(1 - e)``. The Legendre polynomial P_s is at most 1 in size
-        for every e in [0, 2], and the scheme follows the flow as EM does.
+        length ``(s^2 + s)/2``) shrinks it by ``P_s(1 - e)``. For every e in [0, 2] the Legendre polynomial
+        P_s is at most 1 in size, so the scheme follows the flow as EM does.
         """
         if stages < 1:
             raise ParameterError(f"stages must be at least 1, got {stages!r}")
@@ -162,7 +162,7 @@ class EMSteps:
         self._refresh()
 
     def _normalise(self) -> None:
-        # In two operations: a probability of 1 is then exactly the scale, and stays so.
+        # In two operations: then a probability of 1 becomes exactly the scale, and stays so.
         self._f /= np.add.reduce(self._f, axis=1, keepdims=True)
         self._f *= self._rows.scale
 

@@ -1,8 +1,8 @@
-"""The information matrix ``P diag(s) P'`` of some nodes, factored: the costly part of a Newton step.
+"""The factored information matrix ``P diag(s) P'`` of some nodes: the costly part of a Newton step.
 
 For rows that are a constant plus a window, no matrix product is needed. Two windows share a run of codes, and
 the sum of s over that run is a difference of prefix sums. Nodes far apart share no codes, so the matrix is
-banded if windows are short: O(d) for d nodes instead of O(d^2 K).
+banded if windows are short. It then takes O(d) for d nodes instead of O(d^2 K).
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     Solve: TypeAlias = Callable[[FloatArray], FloatArray]
 
 _HAIR = 1e-13
-"""Part of the diagonal added to it: it keeps a matrix positive definite if few codes were seen."""
+"""Part of a matrix's diagonal that is added to it, to keep it positive definite if few codes were seen."""
 
 _BANDED = 0.25
-"""Part of the nodes: with at most this many bands below the diagonal, a banded factorisation is faster."""
+"""Most bands below the diagonal, as a part of the nodes, for which a banded factorisation is faster."""
 
 
 class Factored(NamedTuple):
     """A symmetric matrix ``A + tilt 1' + 1 tilt' + level 1 1'``, of which A is factored.
 
-    For changes of a distribution, which have a known sum, the terms besides A add known numbers. `solve` maps
-    b to ``A^-1 b``, both of shape (d,).
+    Changes of a distribution have a known sum, so for them the terms other than A add known numbers. `solve`
+    maps b to ``A^-1 b``, both of shape (d,).
     """
 
     solve: Solve
@@ -50,16 +50,16 @@ class Matrix(Protocol):
 
     @property
     def diagonal(self) -> FloatArray:
-        """A view of the diagonal in the entries, shape (d,), in their order of rows."""
+        """A view of the diagonal in `entries`, shape (d,), in the order of their rows."""
 
     def times(self, change: FloatArray) -> FloatArray:
         """Return ``A change``, shape (d,)."""
 
     def solver(self, more: FloatArray, within: FloatArray | None = None) -> Solve | None:
-        """Return a solver of ``A + diag(more)``, shape (d,) or (S, d) to the same.
+        """Return a solver of ``A + diag(more)``, from shape (d,) or (S, d) to the same shape.
 
-        The factors are written to `within`, an array like `entries` or `entries` itself, or to a new one. The
-        solver is None if the factors exceed the precision of floats.
+        The factors are written to `within`, an array like `entries` or `entries` itself, or else to a new
+        array. The solver is None if the factors exceed the precision of floats.
         """
 
 
@@ -142,7 +142,7 @@ def _copied(entries: FloatArray, within: FloatArray | None) -> FloatArray:
 def dense_information(rows: FloatArray) -> Information:
     """Return the function from s and m, shapes (K,) and (d,), to ``rows diag(s) rows' + diag(m)``.
 
-    It returns None if the factors exceed the precision of floats.
+    The function returns None if the factors exceed the precision of floats.
     """
     nothing = np.zeros(len(rows))
 
@@ -155,21 +155,21 @@ def dense_information(rows: FloatArray) -> Information:
 
 
 def fast_information(kernel: Kernel, nodes: IntArray) -> Callable[[BoolArray], Information] | None:
-    """Return a factory of the function of these nodes for the codes seen, or None without a fast way."""
+    """Return `window_information` of these nodes, to be called with the codes seen, or None."""
     return partial(window_information, kernel, nodes) if isinstance(kernel, WindowKernel) else None
 
 
 def window_information(kernel: WindowKernel, nodes: IntArray, seen: BoolArray) -> Information:
     """Return the function from s and m to ``P diag(s) P' + diag(m)``, or None beyond the precision of floats.
 
-    P has the rows of the kernel at `nodes`, shape (d,): increasing, on a circle up to a turn from any start.
-    `seen`, shape (K,), marks the codes for which s has entries; elsewhere s is 0.
+    P has the rows of the kernel at `nodes`, shape (d,). These increase; on a circle they span up to a turn
+    from any start. `seen`, shape (K,), marks the codes for which s has entries; elsewhere s is 0.
 
     Write ``P_sj = base_j + g 1[j in window s]``. Let u be the windows' sums of ``base s``, and B the sums of
     s over the codes that two windows share. Then the matrix is
-    ``sum_j base_j^2 s_j + g (u_s + u_t) + g^2 B_st``. For ``t >= s`` windows share the codes from t to
-    ``s + W - 1``. On a circle, if these pass K, they also share those from 0 to ``s + W - 1 - K`` and from s
-    to ``t + W - 1 - K``.
+    ``sum_j base_j^2 s_j + g (u_s + u_t) + g^2 B_st``. For ``t >= s`` the windows share the codes from t to
+    ``s + W - 1``. On a circle, windows that pass K also share the codes from 0 to ``s + W - 1 - K`` and from
+    s to ``t + W - 1 - K``.
     """
     k, w, d = kernel.codes, kernel.window, len(nodes)
     g = kernel.extra / UNIT
@@ -189,11 +189,11 @@ def window_information(kernel: WindowKernel, nodes: IntArray, seen: BoolArray) -
     full = np.zeros(k)
     sums, moments = np.zeros(k + 1), np.zeros(k + 1)
 
-    # The order of nodes in the matrix, and the number of them below the diagonal that share codes.
+    # The order of nodes in the matrix, and the number of nodes below the diagonal that share codes.
     along = np.arange(d)
     ahead = np.append(starts, starts + k) if turns else starts
     reach = int((np.searchsorted(ahead, starts + w) - along).max()) - 1
-    if turns:  # the circle is pressed flat, so that its first nodes are next to its last ones
+    if turns:  # the circle is pressed flat, so that its first nodes are next to its last nodes
         reach *= 2
         along = _pressed_flat(d)
     banded = reach <= _BANDED * d
@@ -226,8 +226,8 @@ def window_information(kernel: WindowKernel, nodes: IntArray, seen: BoolArray) -
 def whole_window_information(kernel: WindowKernel, order: IntArray, s: FloatArray) -> Banded:
     """Return the matrix A of all nodes in this order: consecutive neighbours, on a circle from any start.
 
-    ``P diag(s) P'`` is A plus terms as in `Factored`. For changes of a distribution, which sum to 0, both
-    have the same products except for a constant that is equal for each node.
+    ``P diag(s) P'`` is A plus terms as in `Factored`. For changes of a distribution, which sum to 0, the
+    products with both matrices differ only by a constant that is equal for each node.
     """
     d, window = len(order), kernel.window
     # Sums of s over the codes that two windows share, by the distance of their nodes. Prefix sums of all

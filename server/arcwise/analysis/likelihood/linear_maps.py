@@ -1,4 +1,4 @@
-"""The two linear maps of a kernel: from nodes to codes, and back. One class for each kind of kernel.
+"""The two linear maps of a kernel, from nodes to codes and back, with one class for each kind of kernel.
 
 With P the kernel's rows, ``forward`` computes ``codes = nodes P`` and ``backward`` ``gradient = residual P'``
 for M vectors at a time, in buffers that are allocated once. Estimators use these classes and do not depend on
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 KEPT = 4
-"""Kernels with cached matrices: the matrix of a table of a megabyte has up to 8 MB."""
+"""Number of kernels with cached matrices: for a table of one megabyte the matrix has up to 8 MB."""
 
 _TINY = float(np.finfo(np.float64).tiny)
-"""The least probability of a code: without weight from a node with mass, 0/q and 0 log q must be 0."""
+"""The least probability of a code: if no node with mass gives the code, 0/q and 0 log q must be 0."""
 
 
 class Rows(ABC):
@@ -34,8 +34,8 @@ class Rows(ABC):
     `forward` reads `nodes`, shape (M, N), and writes `codes`, shape (M, K), each number positive. `backward`
     reads `residual`, shape (M, K), a function r of the code, and writes `gradient`, shape (M, N):
     ``sum_j P_sj r_j`` for each node s. Callers fill `nodes` with probabilities times `scale`, and `residual`
-    with r times `scale`, a constant of the kernel. Callers scale at no cost, and the maps save two
-    multiplications of each vector.
+    with r times `scale`; `scale` is a constant of the kernel. This costs callers nothing and saves the maps
+    two multiplications of each vector.
     """
 
     scale: float = 1.0
@@ -61,23 +61,24 @@ class _WindowRows(Rows):
         q_j = base_j + F(j) - F(j-W)                       codes from nodes, F the prefix sums of g f.
         grad_s = sum_j (base_j/g) g r_j + R(s+W) - R(s)    nodes from codes, R the prefix sums of g r.
 
-    The scale is g, and the nodes must sum to it. In a prefix sum every addition waits for the previous one,
-    so these two take most of the time. They run over the N nodes and the K codes only, as the rest is known.
+    The scale is g, and the nodes must sum to g. In a prefix sum every addition waits for the previous
+    addition, so the two prefix sums take most of the time. They run over the N nodes and the K codes only,
+    since the sums beyond are known.
     """
 
     def __init__(self, kernel: WindowKernel, sets: int) -> None:
         super().__init__(kernel, sets)
         n, k, w = kernel.nodes, kernel.codes, kernel.window
-        self._base = np.full((sets, k), kernel.background / UNIT)  # whole: broadcasting takes twice as long
+        self._base = np.full((sets, k), kernel.background / UNIT)  # all rows: broadcasting takes longer
         self._base[:, : kernel.leftover] += 1 / UNIT
         self.scale = kernel.extra / UNIT
-        # Laid out so that q_j = base_j + prefix[W+j] - prefix[j]: on a line the sums are preceded by 0 and
-        # followed by the scale, which is all mass.
+        # Laid out so that q_j = base_j + prefix[W+j] - prefix[j]: on a line there are zeros before the sums,
+        # and after them the scale, which is the sum of all mass.
         prefix = np.zeros((sets, w + k))
         prefix[:, w + n :] = self.scale
         self._sums = prefix[:, w : w + n]
         self._ahead, self._behind = prefix[:, w:], prefix[:, :k]
-        # On a circle the sums are preceded by those of the previous turn, which are smaller by all mass.
+        # On a circle the sums of the previous turn come first, which are smaller by the sum of all mass.
         self._turn = (prefix[:, k:], prefix[:, :w]) if kernel.circular else None
         self._background = self._base[0] / self.scale
         # Laid out so that grad_s = ... + tail[s+W] - tail[s]; on a circle the next turn's sums follow.
@@ -105,7 +106,7 @@ class _WindowRows(Rows):
 
 
 class _CirculantRows(Rows):
-    """One row turned with the node: both maps are circular convolutions, O(K log K) by Fourier transforms.
+    """Each node's row is the same row turned: both maps are circular convolutions, O(K log K) by FFT.
 
     The row's least weight is kept separately, so that errors of the transform affect the rest only. The nodes
     must sum to 1.
@@ -160,7 +161,7 @@ def rows_of(kernel: Kernel, sets: int) -> Rows:
 
 
 class _Itself:
-    """An object as a key that equals itself only: a table's own hash takes a pass over all of its weights."""
+    """A key that equals only the same object: a table's own hash takes a pass over all of its weights."""
 
     __slots__ = ("of",)
 
@@ -182,7 +183,7 @@ def _matrix(kernel: _Itself) -> FloatArray:
 
 
 def matrix_of(kernel: Kernel) -> FloatArray:
-    """Return ``kernel.matrix()``, read-only and cached, for all points of a series."""
+    """Return ``kernel.matrix()``, read-only and cached, so that all points of a series share it."""
     return _matrix(_Itself(kernel))
 
 

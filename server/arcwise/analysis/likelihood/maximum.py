@@ -1,7 +1,8 @@
-"""The maximum likelihood of a node distribution, certified, for one kernel and many data sets: the fit test.
+"""The certified maximum likelihood of a node distribution, for many data sets of a kernel in the fit test.
 
-EM would need thousands of steps for the test; an interior point method needs ten, on a few hundred nodes.
-Finer kernels are solved on some of their nodes, and nodes that could raise the likelihood are added.
+EM would need thousands of steps for the test; an interior point method needs ten steps, on a few hundred
+nodes. For finer kernels it is solved on some of the nodes, and nodes that could raise the likelihood are
+added.
 """
 
 from __future__ import annotations
@@ -28,26 +29,26 @@ if TYPE_CHECKING:
 _MAX_STEPS = 60
 
 _NEARLY = 2.0
-"""Estimated nats below the maximum from which the log-likelihood is worth certifying."""
+"""The log-likelihood is certified once it is estimated to be this many nats below the maximum."""
 
 _LEAST = 1e-200  # the least probability of a node: slacks divided by it stay within the range of a float
 
 GAP = 0.001
-"""Nats to which every likelihood should be certified."""
+"""Every log-likelihood should be certified to be within this many nats of the maximum."""
 
-_ALL = 160  # nodes up to which all are used from the start
-_COARSE = 96  # nodes with which a finer kernel starts
+_ALL = 160  # up to this many nodes, all are used from the start
+_COARSE = 96  # number of nodes with which a finer kernel starts
 
 _ROUNDS = 40
 
 _MASS = 1e-9  # least mass of a node that is kept
 
 _ENOUGH = 5.0
-"""Expected reports of the rarest code from which counts are treated as normal, as in any chi-square test."""
+"""Counts are treated as normal if the rarest code can expect this many reports, as in chi-square tests."""
 
 
 class _State(NamedTuple):
-    """The state of the interior point method: the distribution, the multiplier of its sum, the slacks."""
+    """The state of the interior point method: the distribution, the multiplier of its sum, and the slacks."""
 
     f: FloatArray
     y: float
@@ -89,7 +90,7 @@ class Likelihood:
     def maximize(self, *, gap: float = 0.01) -> Maximum:
         """Return the maximum over all distributions f, certified to `gap` nats.
 
-        The result has its own `gap`, which is larger if rounding prevents that.
+        If rounding prevents this precision, the `gap` of the result is larger than the argument.
 
         Primal-dual interior point on the likelihood per report: with ``g = grad L``, ``g - y + z = 0``,
         ``sum f = 1``, ``f_s z_s = mu -> 0``, and f and z positive. A predictor determines how far mu can
@@ -119,7 +120,7 @@ class Likelihood:
         last = self._certified(state.f, step)
         return last if best is None or last.gap < best.gap else best
 
-    @np.errstate(over="ignore", divide="ignore", invalid="ignore")  # such a step is rejected
+    @np.errstate(over="ignore", divide="ignore", invalid="ignore")  # a step that is not finite is rejected
     def _step(self, state: _State) -> _State | None:
         """Return the state after a step, or None if it is beyond the precision of floats."""
         f, y, z = state
@@ -133,7 +134,7 @@ class Likelihood:
         dual = self._rows @ ratio - y + z - primal * tilt
         solved = solve(self._ones)
         total = float(solved.sum())
-        # The predictor aims at mu = 0; its reach determines the target of the step.
+        # The predictor aims at mu = 0; the length of its step determines the target of the actual step.
         complement = -f * z
         for predictor in (True, False):
             right = solve(dual + complement / f)
@@ -158,12 +159,12 @@ class Likelihood:
 
 
 def _reach(x: FloatArray, dx: FloatArray) -> float:
-    """Return the step, at most 1, that keeps 1 % of every positive number that shrinks."""
+    """Return the longest step, at most 1, that leaves at least 1 % of every positive number."""
     return 1.0 / max(1.0, -float((dx / x).min()) / 0.99)
 
 
 class Fitted(NamedTuple):
-    """Probabilities of the nodes and of the codes, and a proved bound on the missing log-likelihood."""
+    """Probabilities of nodes and codes, and a proved bound on how far this fit is below the maximum."""
 
     nodes: FloatArray
     codes: FloatArray
@@ -179,7 +180,7 @@ class Model:
         self._start = np.zeros(kernel.nodes, dtype=np.bool_)
         self._start[::stride] = True
         self._start[-1] = True
-        # All rows in one matrix if they are few, or if zeros among them must be found.
+        # All rows are in one matrix if they are few, or if zeros among them must be found.
         self._positive = kernel.ratio() is not None
         self._rows = kernel.matrix() if stride == 1 or not self._positive else None
         self._whole = stride == 1
@@ -187,7 +188,7 @@ class Model:
     def fit(self, counts: FloatArray) -> Fitted:
         """Return the most likely distribution for counts of shape (K,), with at least one report.
 
-        On a subset of the nodes the maximum has its own bound. On all nodes the log-likelihood can be higher
+        The maximum on a subset of the nodes has its own bound. On all nodes the log-likelihood can be higher
         by at most ``n (max_s grad_s - 1)`` over all nodes s. While that exceeds 0.001, nodes with a local
         maximum of the gradient are added (the exchange methods for mixtures; Lesperance and Kalbfleisch
         1992), and nodes without mass are removed.
@@ -203,7 +204,8 @@ class Model:
         """Return the nodes on which the most likely distribution has mass, shape (d,), increasing.
 
         An interior point method leaves every node some mass. At the maximum either a node's mass is 0 or its
-        gradient is 1; of the mass and the gradient's distance from 1, the larger is the nonzero one.
+        gradient is 1. Of the mass and the gradient's distance from 1, the larger number is the one that is
+        not 0.
         """
         massive = fitted.nodes > 1.0 - self._gradient(counts, fitted.codes)
         massive[np.argmax(fitted.nodes)] = True
@@ -232,7 +234,7 @@ class Model:
                 left[0] = right[-1] = -np.inf
             peak = (gradient >= left) & (gradient >= right) & (n * (gradient - 1.0) > GAP / 2)
             if not (peak & ~taken).any():
-                break  # the rest is the rounding error of the solution on these nodes
+                break  # what remains is the rounding error of the solution on these nodes
             taken = peak | needed
             taken[chosen[best.probabilities > _MASS]] = True
         return result
@@ -268,15 +270,16 @@ def law(codes: FloatArray) -> FloatArray:
 def largest_probabilities(kernel: Kernel) -> FloatArray:
     """Return each code's largest probability over all inputs, shape (K,).
 
-    An input is a mixture of nodes, so the largest is at a node. Every code lies in some window, so for a
-    window kernel it is ``(b + g) / 2**64``, and one unit more for the first codes.
+    An input is a mixture of nodes, so the largest probability is at a node. Every code lies in some window.
+    So for a window kernel the largest probability is ``(b + g) / 2**64``, and one unit more for the first
+    codes.
     """
     if isinstance(kernel, WindowKernel):
         weight = kernel.background + kernel.extra
         result = np.full(kernel.codes, weight / UNIT)
         result[: kernel.leftover] = (weight + 1) / UNIT
         return result
-    if isinstance(kernel, CirculantKernel):  # one row turned: every code has every weight once
+    if isinstance(kernel, CirculantKernel):  # rows are one row turned: every code has every weight once
         return np.full(kernel.codes, float(kernel.probabilities([0]).max()))
     largest: FloatArray = matrix_of(kernel).max(axis=0)
     return largest
@@ -293,8 +296,9 @@ def smallest_probabilities(kernel: Kernel) -> FloatArray:
 def residuals(counts: FloatArray, codes: FloatArray) -> FloatArray:
     """Return Pearson's residuals ``(counts - n q) / sqrt(n q)``; 0 where q is 0.
 
-    The denominator is not ``sqrt(n q (1 - q))``. If one code has nearly all reports, that is the spread of
-    all others together, and a chance error of the fit in these would look like a surplus of that code.
+    The denominator is not ``sqrt(n q (1 - q))``. If one code has nearly all reports, that would be the spread
+    of all other codes together, and a chance error of the fit in these would look like a surplus of the one
+    code.
     """
     n = counts.sum()
     spread = np.sqrt(n * codes)
@@ -312,7 +316,8 @@ def g_squared(counts: FloatArray, codes: FloatArray) -> float:
 class Face:
     """The distributions on some of the nodes, near a given one, to which data sets drawn from it are fitted.
 
-    The counts have chosen these nodes; a draw may not choose others. The notes of `fit_test` give the reason.
+    The counts have chosen these nodes, and a draw may not choose other nodes. The notes of `fit_test` give
+    the reason.
 
     `rows`, shape (d, K), holds the code probabilities of these nodes, and `nodes` the probabilities of the
     given distribution, up to a factor. `lowest`, shape (K,), is each code's smallest probability over all
@@ -337,10 +342,10 @@ class Face:
 
         `drawn`, shape (B, K), holds counts drawn from `codes`, all with the same number of reports.
 
-        If every code can expect five reports, one linear step is the fit: a projection in the metric of the
-        multinomial law. A node's probability may fall below 0 in it. Directions in which a change of f by 1
-        moves the codes by less than a standard error are left out: no fit moves that far in them. With fewer
-        reports, every set gets its most likely distribution on these nodes.
+        If every code can expect five reports, the fit is one linear step: a projection in the metric of the
+        multinomial law. This step may make a node's probability negative. Directions in which a change of f
+        by 1 moves the codes by less than a standard error are left out: no fit moves that far in them. With
+        fewer reports, every set gets its most likely distribution on these nodes.
         """
         if self._lowest.min() > 0.0 and drawn[0].sum() * self.codes.min() >= _ENOUGH:
             return self._projected(drawn), 0.0

@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _ROOM = {"x": 2.7, "y": 5.5}
-"""Most decades with three numbers each: on a horizontal axis, and on a vertical one."""
+"""Most decades with three numbers each: on a horizontal axis, and on a vertical axis."""
 _NARROW = 0.3
-"""Decades below which a logarithmic axis is marked like a linear one."""
+"""A logarithmic axis with fewer decades is marked like a linear axis."""
 
 
 class Picture(Figure):
     """A matplotlib figure that a notebook shows sharply, without pyplot, and only once.
 
-    pyplot does not know it, so the inline backend does not show it a second time. It is saved in the style in
-    which it was drawn: the same numbers give the same bytes.
+    pyplot does not know the figure, so the inline backend does not show it a second time. The figure is saved
+    in the style in which it was drawn: the same numbers give the same bytes.
     """
 
     def __init__(self, *args: Any, style: Any, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""Pictures that compare mechanisms: those of a plan, and those of `arcwise compare`."""
+"""Pictures that compare mechanisms: the picture of a plan, and the pictures of `arcwise compare`."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 
 _MOST = 6
 _APART = 0.03
-"""Most mechanisms in the picture of a plan, and the least distance between those with a curve."""
+"""Most mechanisms in the picture of a plan, and the least distance between mechanisms with a curve."""
 
 
 def draw_plan(axes: Axes, plan: Plan) -> None:
     """Draw the error against the number of reports, or against epsilon if that was computed, on log axes.
 
-    The chosen mechanism and the best of those that differ visibly get a curve each; the answer is a dot.
+    The chosen mechanism and the best of the visibly different mechanisms get a curve each; the plan's answer
+    is a dot.
     """
     shown = [plan.chosen]
     for row in plan.rows:
@@ -39,7 +40,7 @@ def draw_plan(axes: Axes, plan: Plan) -> None:
             [point[1] for point in row.points],
             color=COLOURS[number % len(COLOURS)],
             linestyle=DASHES[number % len(DASHES)] if len(row.points) > 1 else "",
-            marker="o" if plan.goal == "distribution" else "",  # simulated at these points only
+            marker="o" if plan.goal == "distribution" else "",  # simulated only at these points
             linewidth=2.2 if row.chosen else 1.3,
             label=f"{row.label}{', default for this goal' if row.chosen else ''}",
         )
@@ -102,7 +103,7 @@ def _draw(figure: Figure, rows: Sequence[MechanismRow], domain: Domain, epsilon:
 
 
 def _dots(axes: Axes, pairs: Sequence[tuple[float, float]], colour: str, average: str) -> None:
-    """Draw averages as rings and worst cases as dots, joined by lines, on a log axis; the first on top."""
+    """Draw averages as rings and worst cases as dots, joined by lines, on a log axis, the first on top."""
     places = range(len(pairs))
     averages, worsts = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     plain_log(axes, "x")

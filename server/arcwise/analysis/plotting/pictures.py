@@ -1,4 +1,4 @@
-"""Results drawn with matplotlib: their charts on a new figure, on given axes, or several in one figure."""
+"""Results drawn with matplotlib: on a new figure, on given axes, or several results in one figure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Drawing: TypeAlias = "Estimate | Series | Comparison"
 _NARROW = 6.0
 """Width in inches below which parts are drawn below each other, not side by side."""
 _BELOW = 52.0
-"""Distance in points from a rose to its legend, which is below it and its label and covers nothing."""
+"""Distance in points from a rose to its legend, which is below the rose and its label and covers nothing."""
 
 
 def picture(drawn: Any, *, ax: Any = None, width: float | None = None) -> Any:
@@ -88,7 +88,7 @@ def _parts(drawn: Drawing) -> list[Chart]:
         raise ParameterError(
             f"{type(drawn).__name__.lower()} must have {lacking} to be drawn, got one without"
         )
-    if charts[0].polar and drawn.unit is not None:  # a rose has no other room for the unit
+    if charts[0].polar and drawn.unit is not None:  # a rose has no other place for the unit
         x = charts[0].x
         label = f"value in {drawn.domain_words}\n{x.label}"
         return [replace(charts[0], x=replace(x, label=label))]
@@ -114,7 +114,7 @@ def _draw_all(figure: Figure | SubFigure, charts: Sequence[Chart], *, stacked: b
         draw_chart(axes, chart)
         if over_time:
             axes.label_outer()
-        if polar:  # a figure's own legend has its own room, and covers nothing
+        if polar:  # a legend of the figure has its own room, and covers nothing
             axes.get_legend().remove()
             figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center")
 
@@ -194,7 +194,7 @@ def _draw_layer(axes: Any, chart: Chart, layer: Layer) -> None:
     area = style | {"alpha": 0.3, "linewidth": 0}
     if layer.shape in {"cells", "ribbon", "spans", "whiskers", "dashes"}:
         x0, x1 = _along(chart, rows[:2])
-        if layer.shape == "ribbon":  # both ends of every part: one between two gaps keeps its width
+        if layer.shape == "ribbon":  # both ends of each part, so a part between two gaps keeps its width
             axes.fill_between(
                 np.stack([x0, x1], 1).ravel(), *np.repeat(_up(chart, rows[2:]), 2, axis=1), **area
             )

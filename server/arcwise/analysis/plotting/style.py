@@ -34,7 +34,7 @@ _STYLE: Any = {
     "axes.edgecolor": INK,
     "xtick.color": INK,
     "ytick.color": INK,
-    "legend.frameon": True,  # the legend covers marks, which show through a little
+    "legend.frameon": True,  # the legend may cover marks, which show through a little
     "legend.framealpha": 0.8,
     "legend.edgecolor": "none",
     "axes.spines.top": False,
@@ -85,7 +85,7 @@ def lines(text: str, width: float) -> str:
 
 
 _LETTERS = (14.0, 12.0, 10.0, 8.0, 7.0)
-"""Letters of a title per inch: most texts fit at the first number, capitals at the last."""
+"""Letters of a title per inch: most texts fit with the first number, and capitals with the last."""
 
 
 def finish(axes: Axes, *, x: str, y: str, title: str = "", legend: bool = True) -> None:

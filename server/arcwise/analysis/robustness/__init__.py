@@ -7,7 +7,8 @@ from typing import Final
 __all__: list[str] = []
 
 MOST_CODES: Final = 2048
-"""Most codes of a testable task: without short windows the time grows with their cube, to minutes at 1,600.
+"""Most codes of a testable task: without short windows the time grows with the cube of the codes.
 
-It is defined here so that a request can be refused without loading the test itself.
+With 1,600 codes it takes minutes. The limit is defined here so that a request can be refused without loading
+the test itself.
 """

@@ -1,9 +1,9 @@
 """The damage that a share of lying devices can do to estimates undetected; nothing is fitted here.
 
-A liar can claim another input and then randomise as usual. The reports are those of a possible population,
-and no test can detect them (`false_inputs`). Or a liar can send codes of its choice. There is a test for
-this, and a linear program bounds the effect of reports below its threshold. It covers estimates that are
-averages of numbers per code, or that follow from such averages.
+A liar can claim another input and then randomise as usual. Then the reports are those of a possible
+population, and no test can detect them (`false_inputs`). Or a liar can send codes of its choice. The fit test
+detects many of these, and a linear program bounds the effect of codes that the test accepts. The program
+covers estimates that are averages of numbers per code, or that follow from such averages.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 _LARGEST = 1 << 18
-"""Matrix sizes up to which the linear program is solved, which takes seconds."""
+"""Largest matrix for which the linear program is solved, which takes seconds."""
 
 _DIRECTIONS = 12
-"""Directions in which the moment of a circle is pushed; the neighbours bound those in between."""
+"""Directions in which a circle's first moment is pushed; they also bound the directions in between."""
 
 _LEAST_ATTENUATION = 1e-9
 
 _TANGENTS = 3
-"""Linear programs for the largest variance, each of which gives a bound."""
+"""Number of linear programs for the largest variance; each of them gives a bound."""
 
 
 @dataclass(frozen=True)
@@ -48,18 +48,19 @@ class Damage:
     estimate: str
     """The name of the estimate: "mean", "variance", "standard deviation", "quantile 0.5" and so on.
 
-    On a circle "direction", "resultant length", "circular variance". On both "any share" (of the population,
-    between any two values) and "distribution" (its Wasserstein-1 distance).
+    On a circle the names are "direction", "resultant length" and "circular variance". On both domains there
+    are also "any share" (of the population, between any two values) and "distribution" (its Wasserstein-1
+    distance).
     """
     value: float | None
     """The value of the fitted distribution, in the unit of the domain, or None if the reports do not show it.
 
-    It is 0 for "any share" and "distribution"; their other numbers are differences from the fitted value.
+    For "any share" and "distribution" it is 0, and the ranges are differences from the fitted distribution.
     """
     honest: tuple[float, float]
-    """The range of the honest devices' value, if this share of the reports are lies about the input.
+    """The range of the value for the honest devices, if this share of the reports are lies about the input.
 
-    No test can narrow this range further.
+    No test can narrow this range.
     """
     moved: tuple[float, float]
     """The range of estimates that the liars can cause by lying about their inputs.
@@ -68,7 +69,7 @@ class Damage:
     around it.
     """
     sending: float | None = None
-    """A bound on how far liars can move the estimate with codes that the test accepts; at least `lying`.
+    """A bound on how far codes of the liars' choice can move the estimate undetected; at least `lying`.
 
     The expected residuals of these codes are all below the test's threshold. None if no linear program bounds
     the estimate, or if the kernel is too large for one.
@@ -92,9 +93,10 @@ def damage(
 ) -> tuple[Damage, ...]:
     """Return the possible effect of a share of liars on every estimate of an interval or a circle.
 
-    All numbers are exact for the fitted distribution `nodes`, shape (N,), and differ from those of the
-    population as the fit does. The share is more than 0 and less than 1. `critical` is the largest residual,
-    in Pearson's units, that the test accepts; as a share of the reports it falls with their number.
+    All numbers are exact for the fitted distribution `nodes`, shape (N,), and differ from the population's
+    numbers as much as the fit differs from the population. The share is more than 0 and less than 1.
+    `critical` is the largest residual, in Pearson's units, that the test accepts. As a share of the reports,
+    this residual becomes smaller with more reports.
     """
     if not 0 < share < 1:
         raise ParameterError(f"share must lie between 0 and 1, got {share!r}")
@@ -113,7 +115,8 @@ def damage(
         each = Damage(share, name, value, honest, moved)
         bound = sending.get(name)
         if bound is not None and each.lying is not None:
-            # Liars about inputs also send codes: rounding to cells or nodes or by a solver must not hide it.
+            # Lies about inputs are a special case of chosen codes: rounding to cells or nodes, or by a
+            # solver, must not make the bound on codes smaller than the effect of such lies.
             each = Damage(share, name, value, honest, moved, max(bound, each.lying))
         found.append(each)
     return tuple(found)
@@ -138,14 +141,14 @@ def _of_interval(mechanism: Mechanism, liars: Liars) -> dict[str, float]:
 
 
 def _of_circle(mechanism: CircularMechanism, liars: Liars) -> dict[str, float]:
-    """Return the same on a circle; all follow from a bound on the shift of the first moment in the plane."""
+    """Return the same on a circle: the bounds follow from one on the first moment's shift in the plane."""
     factor = row_attenuation(mechanism)
     if mechanism.kernel.codes < 3 or abs(factor) < _LEAST_ATTENUATION:
         return {}
     turns = np.exp(2j * math.pi * mechanism.code_units()) / factor
     angles = 2 * math.pi * np.arange(_DIRECTIONS) / _DIRECTIONS
     values = (turns * np.exp(-1j * angles)[:, None]).real
-    # Any shift lies within half the spacing of one of the directions.
+    # The direction of any shift is within half the spacing of one of these directions.
     shift = max(liars.largest_shift(row) for row in values) / math.cos(math.pi / _DIRECTIONS)
     positions = mechanism.node_units(np.arange(mechanism.kernel.nodes, dtype=np.float64))
     length = abs(complex(liars.nodes @ np.exp(2j * math.pi * positions)))
@@ -160,10 +163,10 @@ def _of_circle(mechanism: CircularMechanism, liars: Liars) -> dict[str, float]:
 def _variances(liars: Liars, first: FloatArray, second: FloatArray) -> tuple[float, float, float]:
     """Return a lower bound of the variance, the variance, and an upper bound, on the unit interval.
 
-    ``Var = w.r - (v.r)^2`` with v and w the numbers for x and x^2, r the law of all reports. A square is at
-    least any tangent, ``(v.r)^2 >= 2 t v.r - t^2``. This gives an upper bound for every t, which is best near
-    v.r of the worst r. A square is at most the chord of the range [a, b] of v.r,
-    ``(v.r)^2 <= (a + b) v.r - a b``.
+    ``Var = w.r - (v.r)^2`` with v and w the numbers for x and x^2, and r the law of all reports. A square is
+    at least any tangent, ``(v.r)^2 >= 2 t v.r - t^2``. This gives an upper bound of the variance for every t.
+    The bound is best if t is near v.r for the worst r. A square is at most the chord over the range [a, b] of
+    v.r, ``(v.r)^2 <= (a + b) v.r - a b``. This gives the lower bound.
     """
     mean, square = float(first @ liars.law), float(second @ liars.law)
     here = square - mean**2
@@ -175,23 +178,23 @@ def _variances(liars: Liars, first: FloatArray, second: FloatArray) -> tuple[flo
     a, b = mean - liars.largest_shift(-first), mean + liars.largest_shift(first)
     values = second - (a + b) * first
     low = float(values @ liars.law) - liars.largest_shift(-values) + a * b
-    here = min(max(here, 0.0), 0.25)  # as the estimate is clipped
+    here = min(max(here, 0.0), 0.25)  # clipped like the estimate
     return min(max(low, 0.0), here), here, max(min(high, 0.25), here)
 
 
 class Liars:
     """The linear programs of liars who send codes of their choice and remain undetected.
 
-    Honest reports have the distribution ``q = nodes P``. With liars, all reports have some ``r >= (1-k) q``.
-    The test accepts r only if a population f exists with residuals of at most z:
-    ``n r_j <= n (f P)_j + z sqrt(n (f P)_j)``. The root is at most ``sqrt(n p_j)``, with p_j the code's
-    largest probability, so the linear program
+    Honest reports have the distribution ``q = nodes P``. With a share k of liars, all reports together have
+    some distribution ``r >= (1-k) q``. The test accepts r only if a population f exists with residuals of at
+    most z: ``n r_j <= n (f P)_j + z sqrt(n (f P)_j)``. The root is at most ``sqrt(n p_j)``, with p_j the
+    code's largest probability, so the linear program
 
         maximise  values . (r - q)   over   r >= (1-k) q,  sum r = 1,  f on the simplex,
                                             r_j <= (f P)_j + z sqrt(p_j / n)
 
-    bounds the possible effect for all codes that liars can send. With z = 0 it is exact for any number of
-    reports: it is the possible effect of reports with a population's law.
+    bounds the effect of all codes that liars can send. With z = 0 the bound is exact for any number of
+    reports: then it is the possible effect of reports that have a population's law.
     """
 
     def __init__(
@@ -211,8 +214,8 @@ class Liars:
         """Return the r that raises the average the most, shape (K,)."""
         n, k = self._rows.shape
         # The unknowns are the liars' codes l = r - (1-k) q and f. They are scaled by the share, so that the
-        # solver's tolerances are small compared with the answer. For two values, a square centred between
-        # them is 0 everywhere.
+        # solver's tolerances are small compared with the answer. All values may be 0, as those of x^2 - x on
+        # a domain of two values.
         scale = np.abs(values).max() or 1.0
         solved = linprog(
             np.concatenate([-values / scale, np.zeros(n)]),

@@ -1,4 +1,4 @@
-"""Codes with more reports than any population explains, and a lower bound of their surplus."""
+"""Codes with more reports than any population explains, and lower bounds of their surplus."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 _FILLS = 50
 _FILLED = 0.01
-"""Tolerance in standard errors of the total: small compared with every bound that is drawn from the fit."""
+"""Tolerance, in standard errors of the total: small compared with every bound computed from the fit."""
 
 
 @dataclass(frozen=True)
 class ExcessCode:
     """A code with more reports than the model explains.
 
-    `count` is the number of reports, `expected` that under the model fitted to the codes without a surplus,
-    and `at_least` a lower confidence bound of the surplus.
+    `count` is the number of reports, `expected` the expected number under the model fitted to the codes
+    without a surplus, and `at_least` a lower confidence bound of the surplus.
     """
 
     code: int
@@ -46,12 +46,13 @@ def excess_codes(  # noqa: PLR0917
 ) -> tuple[tuple[ExcessCode, ...], Fitted]:
     """Return the codes with a surplus, and the model fitted to the others.
 
-    `counts` holds the `reports` divided by `most`, in whole numbers, since a device may have repeated an
-    answer up to `most` times.
+    `counts` holds the `reports` divided by `most` and rounded to integers, since a device may have repeated
+    an answer up to `most` times.
 
     A surplus distorts the fit, so that innocent codes elsewhere look suspicious. So the code with the largest
-    residual is set aside, together with its information about the population, and the rest is fitted again.
-    This repeats until no residual exceeds the critical value, or a quarter of the codes are set aside.
+    residual is set aside, together with its information about the population, and the model is fitted again
+    to the remaining codes. This repeats until no residual exceeds the critical value, or a quarter of the
+    codes are set aside.
     """
     aside = certain.copy()
     while True:
@@ -68,7 +69,8 @@ def excess_codes(  # noqa: PLR0917
         ):
             break
         aside[worst] = True
-    # Reports are whole numbers. Two bounds: from the model, and from the code's largest probability.
+    # Numbers of reports are integers, so bounds are rounded up. There are two bounds of the honest reports:
+    # from the model, and from the code's largest probability.
     bound = np.ceil(bdtrik(1.0 - level / len(counts), counts.sum(), largest_probabilities(model.kernel)))
     least = np.ceil(reports - most * np.minimum(expected + critical * spread, bound))
     found = [
@@ -85,7 +87,7 @@ def _honest(counts: FloatArray, codes: FloatArray, aside: BoolArray) -> float:
 
 
 def _without(model: Model, counts: FloatArray, fitted: Fitted, aside: BoolArray) -> Fitted:
-    """Return the most likely model of the codes that are not set aside: EM with those counts missing."""
+    """Return the most likely model of the codes that are not set aside: for EM, the others are missing."""
     rest = np.where(aside, 0.0, counts)
     known = float(rest.sum())
     if not known:

@@ -1,8 +1,9 @@
 """The effect of lies about the input on estimates, for a given distribution; nothing is fitted.
 
-Let a share k of the devices lie about the input. The law O of all reported values is ``(1-k) F + k G``: F of
-the honest values, G of the claims, which may be anything. There are two questions. Which F are possible for a
-given O: all that nowhere exceed ``O / (1-k)``. And how far can O be moved for a given F.
+Let a share k of the devices lie about the input. The law O of all reported values is ``(1-k) F + k G``, with
+F the law of the honest values and G the law of the claims, which may be anything. There are two questions.
+Which F are possible for a given O? All that nowhere exceed ``O / (1-k)``. And for a given F, how far can
+liars move O?
 """
 
 from __future__ import annotations
@@ -28,21 +29,22 @@ if TYPE_CHECKING:
 Span: TypeAlias = tuple[float, float]
 
 _ANGLES = 720
-"""Directions in which the extent of the set of possible moments is computed; a multiple of 4."""
+"""Number of directions in which the extent of the set of possible moments is computed; a multiple of 4."""
 
 _NOWHERE = 1e-12
 """Resultant lengths below this are regarded as 0."""
 
 _SCANNED = 1024
-"""Places at which a function of one variable is computed, and again between the neighbours of the best."""
+"""Places at which a function of one variable is computed, and again around the best of these places."""
 
 
 class Reach(NamedTuple):
     """The range in which lies about the input can put one estimate.
 
-    `value` is that of the given distribution, or None if the reports do not determine it. The value of the
-    honest population lies within `honest`, if that share of these reports are lies. If the given distribution
-    is the honest one, such liars can put the estimate anywhere within `moved`.
+    `value` is the estimate for the given distribution, or None if the reports do not determine it. If a share
+    k of these reports are lies, the value of the honest population lies within `honest`. If the given
+    distribution is that of the honest population, a share k of liars can put the estimate anywhere within
+    `moved`.
     """
 
     value: float | None
@@ -66,7 +68,7 @@ class Law:
         self._before = np.concatenate([np.zeros((2, 1)), np.cumsum(whole, axis=1)], axis=1)
 
     def quantile(self, level: FloatArray | float, *, upper: bool = False) -> FloatArray:
-        """Return the lowest quantiles of some levels, or with `upper` the highest where F is flat."""
+        """Return the lowest quantiles of some levels, or with `upper` the highest ones."""
         cell, part = self._place(level, upper=upper)
         found: FloatArray = self._left[cell] + part * self._width[cell]
         return found
@@ -94,19 +96,25 @@ def interval_reach(mechanism: Mechanism, nodes: FloatArray, share: float) -> dic
 
     A node's mass in `nodes`, shape (N,), is spread evenly over its cell; at the two end nodes it is an atom.
     "any share" and "distribution" hold differences from the given distribution: of any share of the
-    population, and in Wasserstein-1. The clamp placement does not show where people are in the end zones.
-    There the ranges include all of the zones, and spread and distribution are left out.
+    population, and in Wasserstein-1. With the clamp placement, reports do not show where people are in the
+    end zones. Ranges then include all of a zone, and variance, standard deviation and distribution are left
+    out.
 
-    All ranges are attained. With k the share of liars, O the given distribution, M the integral of its
-    quantile function Q, m and v its mean and variance:
+    All ranges are attained. Let k be the share of liars, O the given distribution, M the integral of its
+    quantile function Q from 0 up to a level, and m and v its mean and variance. Each point first gives the
+    range for the honest values if O is the law of all values, and then the range of the estimate if O is the
+    law of the honest values:
 
-    - mean: it is least if the k highest values are the lies: ``M(1-k) / (1-k)``. It is largest if the k
-      lowest are. Liars move it by ``k (x - m)``.
-    - a quantile t: ``O`` lies between ``(1-k) t`` and ``(1-k) t + k`` there; liars put it between the
-      quantiles ``(t-k) / (1-k)`` and ``t / (1-k)``.
-    - a share s: from ``(s-k) / (1-k)`` to ``s / (1-k)``; liars put it between ``(1-k) s`` and
-      ``(1-k) s + k``. Both differ from s by at most k.
-    - variance: `_variances`. Distribution: `_farthest`; liars move it by ``k max(m, 1-m)``.
+    - mean: the honest mean is least if the highest values, a share k, are the lies: ``M(1-k) / (1-k)``. It is
+      largest if the lowest values are. Liars with claims of mean x move the mean by ``k (x - m)``.
+    - the quantile of level t: at the honest population's quantile, the distribution function of O is between
+      ``(1-k) t`` and ``(1-k) t + k``. Liars can move the reported quantile to any place between the honest
+      quantiles of the levels ``(t-k) / (1-k)`` and ``t / (1-k)``; a level below 0 or above 1 means the end of
+      the domain.
+    - a share s: the honest share is from ``(s-k) / (1-k)`` to ``s / (1-k)``. Liars can move the reported
+      share to between ``(1-k) s`` and ``(1-k) s + k``. Both ranges differ from s by at most k.
+    - variance: see `_variances`. Distribution: see `_farthest`; liars move the distribution by up to
+      ``k max(m, 1-m)``.
     """
     edges = cell_edges(mechanism)
     clamp = mechanism.end_zones
@@ -140,7 +148,7 @@ def interval_reach(mechanism: Mechanism, nodes: FloatArray, share: float) -> dic
         found[f"quantile {tau:g}"] = placed(value if told else None, honest, (start, end))
     found["any share"] = Reach(0.0, (-share, share), (-share, share))
     if not clamp:
-        # (1-k) (F - O) = k (O - G): search the one of F and G that is the smaller part of O.
+        # (1-k) (F - O) = k (O - G): search for F or for G: for the smaller part of O.
         away = share / kept * _farthest(lows, share) if share <= 0.5 else _farthest(lows, kept)
         pushed = share * max(least, 1.0 - least)
         found["distribution"] = Reach(0.0, (0.0, length * away), (0.0, length * pushed))
@@ -175,12 +183,13 @@ def _spreads(variance: Reach, length: float) -> dict[str, Reach]:
 def _variances(law: Law, share: float) -> Reach:
     """Return the ranges of the variance.
 
-    ``Var = min over t of E (x-t)^2``. The least honest variance leaves out all values except the 1-k nearest
-    to some t, which lie between two quantiles. The largest leaves out the k nearest to some t; maximum over F
-    and minimum over t may be exchanged, because the expression is linear in F and convex in t.
+    ``Var = min over t of E (x-t)^2``. The least honest variance is that of the values nearest to some t, a
+    share 1-k; these lie between two quantiles. The largest leaves out the values nearest to some t, a share
+    k. Maximum over F and minimum over t may be exchanged, because the expression is linear in F and convex in
+    t.
 
-    Liars with claims of mean g and variance u make it ``(1-k) v + k u + k (1-k) (g-m)^2``. Here u is from 0
-    to ``g (1-g)``, and with that maximum the sum is a parabola in g.
+    Liars with claims of mean g and variance u change the variance v to ``(1-k) v + k u + k (1-k) (g-m)^2``.
+    Here u is from 0 to ``g (1-g)``, and with that maximum the sum is a parabola in g.
     """
     kept = 1.0 - share
     whole = law.moments(1.0)
@@ -204,15 +213,16 @@ def _variances(law: Law, share: float) -> Reach:
 
 
 def _farthest(law: Law, cap: float) -> float:
-    """Return the largest Wasserstein-1 distance from O of a G that nowhere exceeds O / cap, cap up to a half.
+    """Return the largest Wasserstein-1 distance from O of any G that nowhere exceeds O / cap, cap <= 1/2.
 
-    Let g(u) be the mass of G up to the level u of O: g rises from 0 to 1 with a slope of at most 1/cap, and
-    the distance is the integral of ``|g(u) - u|`` over dQ. Suppose g crosses u upwards at c, between two
-    places b and d with g(u) = u (or the ends). Replace g on [b, d]. If c lies in the lower half, rise as fast
-    as possible and then stay constant. On the left of c this is further from u than any g below u, because
-    ``u / cap - u >= u``; on the right it is at least g. In the upper half use the mirror image. So the best g
-    crosses u at most once, downwards at some p, and there ``|x - Q(p)|`` attains the distance. G then holds
-    the values furthest from Q(p), the b lowest and the cap - b highest of O, with ``p = b / cap``.
+    Let g(u) be the mass of G up to the quantile of O of level u. Then g rises from 0 to 1 with a slope of at
+    most 1/cap, and the distance is the integral of ``|g(u) - u|`` over dQ. Suppose g crosses u upwards at c,
+    between two places b and d with g(u) = u (or the ends). Replace g on [b, d]. If c lies in the lower half,
+    let the new g rise as fast as possible and then stay constant. On the left of c it is further from u than
+    any g below u, because ``u / cap - u >= u``; on the right it is at least the old g. In the upper half use
+    the mirror image. So the best g crosses u at most once, downwards at some p, and there ``|x - Q(p)|``
+    attains the distance. G then holds the values of O furthest from Q(p): the lowest, a share b, and the
+    highest, a share cap - b, with ``p = b / cap``.
     """
     whole = float(law.moments(1.0)[0])
 
@@ -228,7 +238,7 @@ def _farthest(law: Law, cap: float) -> float:
 
 
 def _largest(function: Callable[[FloatArray], FloatArray], width: float, law: Law) -> float:
-    """Return the largest value on [0, width], from a scan and a finer one around the best place."""
+    """Return the largest value on [0, width], from a scan and a finer scan around the best place."""
     inside = law.levels[law.levels < width]
     at = np.unique(np.concatenate([np.linspace(0.0, width, _SCANNED + 1), inside]))
     values = function(at)
@@ -240,20 +250,20 @@ def _largest(function: Callable[[FloatArray], FloatArray], width: float, law: La
 def circle_reach(mechanism: Mechanism, nodes: FloatArray, share: float) -> dict[str, Reach]:
     """Return the reach of lies on a circle for every estimate, by its name, in the unit of the domain.
 
-    The mass of `nodes`, shape (N,), is assumed to lie on the nodes. A direction's spans are unwrapped around
-    it, and as long as the period if all directions are possible. "any share" and "distribution" hold
-    differences from the given distribution: of any arc or other share, and in circular Wasserstein-1.
+    The mass of `nodes`, shape (N,), is assumed to lie on the nodes. The ranges of the direction are unwrapped
+    around it; if all directions are possible, they are as long as the period. "any share" and "distribution"
+    hold differences from the given distribution: of any arc or other share, and in circular Wasserstein-1.
 
     Liars, with the share k, move the first moment Z to ``(1-k) Z + k w``, with w any number in the unit disc.
-    Its length R moves to between ``(1-k) R - k`` (or 0) and ``(1-k) R + k``, and it turns by at most
-    ``asin(k / ((1-k) R))``, or anywhere. The honest moment is one of `_Moments`. A share moves as in
-    `interval_reach`.
+    Its length R moves to between ``(1-k) R - k`` (or 0) and ``(1-k) R + k``. It turns by at most
+    ``asin(k / ((1-k) R))``, or to any direction if that is not defined. The honest moment is one of
+    `_Moments`. A share moves as in `interval_reach`.
 
-    With p(x) the mean distance of the values from x, claims G have a distance of at most the mean of p over G
-    (a norm is convex). So ``k max p`` is how far they move the distribution, attained by a single x. The
-    honest distribution's distance is ``k / (1-k)`` times the distance of the lies, which is at most the mean
-    of p over the k of the values with the largest p. This distance is a bound and may not be attained; all
-    others are attained.
+    Let p(x) be the mean distance of the values from x. Claims G have a distance of at most the mean of p over
+    G (a norm is convex). So they move the distribution by up to ``k max p``, which claims of a single x
+    attain. The honest distribution's distance is ``k / (1-k)`` times the distance of the lies. The latter is
+    at most the mean of p over the values with the largest p, a share k. This bound may not be attained; all
+    other bounds are attained.
     """
     period, kept = mechanism.domain.length, 1.0 - share
     mass = nodes / nodes.sum()
@@ -277,7 +287,7 @@ def circle_reach(mechanism: Mechanism, nodes: FloatArray, share: float) -> dict[
     apart = np.abs(places[:, None] - turns) % 1.0
     distances = np.minimum(apart, 1.0 - apart) @ mass
     at_nodes = distances[: len(turns), None]
-    # (1-k) (F - O) = k (O - G), bounded from either side; the smaller bound holds.
+    # (1-k) (F - O) = k (O - G): each side has a bound, and the smaller bound holds.
     away = min(float(_top(at_nodes, mass, each)[0]) for each in (share, kept)) / kept
     return {
         "direction": Reach(value, honest, moved),
@@ -295,8 +305,8 @@ def _rest(span: Span) -> Span:
 class _Moments:
     """The first moments of all F that nowhere exceed O / (1-k): a convex set, by its support function.
 
-    They are ``(Z - k Z_G) / (1-k)`` for a k Z_G of a part k of O. So the furthest in the direction t leaves
-    out the k of the values with the smallest cosine with t.
+    They are ``(Z - k Z_G) / (1-k)``, with Z_G the moment of a part of O with the share k. So the furthest
+    moment in the direction t leaves out the values with the smallest cosine with t, a share k.
     """
 
     def __init__(self, turns: FloatArray, mass: FloatArray, share: float) -> None:
@@ -307,7 +317,7 @@ class _Moments:
         self._supports = self._support(2 * math.pi * np.arange(_ANGLES) / _ANGLES)
 
     def _support(self, ahead: FloatArray) -> FloatArray:
-        """Return how far the set reaches in directions, shape (T,): angles from that of Z."""
+        """Return how far the set reaches in directions, shape (T,): `ahead` has their angles from Z's."""
         angles = self.angle + ahead
         cosines = np.cos(self._angles[:, None] - angles)
         whole = (self._moment * np.exp(-1j * angles)).real
@@ -321,7 +331,7 @@ class _Moments:
 
     @property
     def shortest(self) -> float:
-        """The smallest length, or a little less; 0 unless a direction shows that 0 is outside the set."""
+        """The smallest length, or a little less; 0 unless a direction shows that the set excludes 0."""
         found = -float(self._supports.min())
         return found if found > _NOWHERE else 0.0
 
@@ -329,8 +339,8 @@ class _Moments:
         """Return the largest turns of the direction backwards and ahead, in radians, if the set excludes 0.
 
         Some moment has an angle from t to t + pi ahead of Z if the set reaches beyond 0 in the direction
-        ``t + pi/2``. This holds for t from 0 to the largest turn ahead, and again from pi minus that
-        backwards.
+        ``t + pi/2``. This holds for t from 0 to the largest turn ahead, and again for t above pi minus the
+        largest turn backwards.
         """
         quarter, half = _ANGLES // 4, _ANGLES // 2
         across = self._supports[(np.arange(half + 1) + quarter) % _ANGLES]
@@ -348,7 +358,7 @@ class _Moments:
 
 
 def _top(values: FloatArray, mass: FloatArray, share: float) -> FloatArray:
-    """Return the largest totals of values over a part `share` of the mass, shape (T,), of values (N, T)."""
+    """Return the largest totals of values, shape (N, T), over a part `share` of the mass: shape (T,)."""
     order = np.argsort(-values, axis=0)
     sizes = mass[order]
     taken = np.clip(share - (np.cumsum(sizes, axis=0) - sizes), 0.0, sizes)

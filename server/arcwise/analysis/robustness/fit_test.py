@@ -44,23 +44,23 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray, IntArray
 
 _BOOTSTRAP = 0.9
-"""The part of the level for the bootstrapped test; the bound on single codes has the rest."""
+"""The part of the level for the bootstrapped test; the remaining part is for the bound on single codes."""
 
 _MOST_ALONE = 0.1
 """Largest share of isolated reports with which G^2 is used.
 
-Over spread populations its p-values then have a mean of 0.4 to 0.6, but of 0.03 to 0.25 if more than a
-quarter are isolated.
+For spread-out populations the p-values of G^2 then have a mean of 0.4 to 0.6. If more than a quarter of the
+reports are isolated, the mean is 0.03 to 0.25.
 """
 
 _NAMED = 10
-"""Most codes that the report names."""
+"""Most codes that the text of the result names."""
 
 _DIFFERENCES = ("any share", "distribution")
 """Rows with numbers that are differences from the fitted distribution."""
 
 _SAID = ("variance", "circular variance")
-"""Estimates that the report leaves out, because another row implies them."""
+"""Estimates that the text leaves out, because another row implies them."""
 
 
 @dataclass(frozen=True)
@@ -70,35 +70,37 @@ class FitTest:
     Attributes
     ----------
     n, level, draws
-        Reports, level of the test, bootstrap draws.
+        The number of reports, the level of the test, and the number of bootstrap draws.
     p_value
         The p-value of the whole test, ``min(p_bootstrap / 0.9, p_bound / 0.1)``, at most 1 (Bonferroni,
         weighted).
     p_bootstrap
-        The p-value of the smaller of the p-values of `residual` and `g_squared`, by the same bootstrap.
+        The smaller of the p-values of `residual` and `g_squared` is a statistic again; this is its p-value,
+        from the same bootstrap.
     p_bound
-        The p-value of the most conspicuous code against its largest probability over all inputs: exact
-        binomial, Bonferroni over the codes. It needs no model and no bootstrap.
+        The p-value of the most conspicuous code, compared with its largest probability over all inputs: exact
+        binomial, with Bonferroni's correction for the number of codes. It needs no model and no bootstrap.
     residual, residual_code, p_residual
         The largest of Pearson's residuals ``(count - n q) / sqrt(n q)``, its code, and its own p-value.
     g_squared, p_g_squared
-        The likelihood-ratio statistic against the counts themselves, and its own p-value. The p-value is
-        None, and the statistic not used, if more than a tenth of the reports are isolated, each the only one
-        at its place.
+        The likelihood-ratio statistic of the fitted model against the counts themselves, and its own p-value.
+        If more than a tenth of the reports are isolated (each is the only report at its place), the statistic
+        is not used and the p-value is None.
     critical
         The residual above which the test rejects, for any `g_squared`.
     gap
-        Nats to which all likelihoods of the test are certified.
+        All log-likelihoods of the test are certified to be within this many nats of their maximum.
     flagged
         The codes with a surplus, the largest first; empty unless the test rejects.
     damage
-        The possible effect of undetected liars on each estimate: for each share of liars, all estimates.
+        The possible effect of undetected liars on each estimate, for several shares of liars.
     independent
-        The number of independent reports to which the tested counts are equivalent: n unless answers may have
-        been repeated. The statistics refer to this number; the numbers of `flagged` refer to all n.
+        The number of independent reports to which the tested counts are equivalent; it is n unless answers
+        may have been repeated. The statistics refer to this number; the numbers in `flagged` refer to all n
+        reports.
     note
-        A warning that repeated answers raise alarms, if several epochs may hold some and `reports_per_device`
-        was not given; or "".
+        A warning that repeated answers raise alarms, if several epochs may contain repeated answers and
+        `reports_per_device` was not given; otherwise "".
     """
 
     n: int
@@ -125,7 +127,7 @@ class FitTest:
         return self.p_value <= self.level
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON object with the attributes, `rejected` and the report in words."""
+        """Return a JSON object with the attributes, `rejected` and the result in words."""
         damages = [each.to_dict() for each in self.damage]
         return {**asdict(self), "damage": damages, "rejected": self.rejected, "report": str(self)}
 
@@ -141,7 +143,7 @@ def _p(p: float) -> str:
 
 
 def _words(test: FitTest) -> list[str]:
-    """Return the report in lines."""
+    """Return the lines of the result in words."""
     p = f"p {_p(test.p_value)} at level {test.level:g}"
     if not test.rejected:
         lines = [f"fit test: nothing found ({p}): honest reports of some population explain the counts"]
@@ -195,8 +197,8 @@ def _damage_words(damages: tuple[Damage, ...]) -> list[str]:
     table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
     return [
         "lying about the input cannot be detected: such reports are those of a possible population.",
-        "If this share of the reports are lies, the honest devices' numbers lie between (by the fitted",
-        "distribution); codes of the liars' choice, unseen by the residuals, move estimates by no more than:",
+        "If this share of the reports are lies, the honest devices' numbers lie in these ranges, by the fit.",
+        "If liars choose codes that the residuals do not reveal, they move estimates by at most (codes):",
         *("  " + line.rstrip() for line in table),
     ]
 
@@ -213,7 +215,7 @@ def _span(damage: Damage) -> str:
 _REPEATED = "repeated answers of devices that memoise raise alarms: then set reports_per_device and memoised"
 
 _SHARES = (0.01, 0.05)
-"""Shares of liars for which the report states the possible damage."""
+"""Shares of liars for which the result states the possible damage."""
 
 
 @one_thread()
@@ -240,16 +242,17 @@ def fit_test(
     level
         The accepted probability of a false alarm, from 0.001 to 0.5.
     draws
-        Data sets drawn from the fitted model, with which the statistics are compared; at least
-        ``3 / (0.9 level)``, which is 67 at level 0.05. With fewer, no residual could be large enough.
+        The number of data sets drawn from the fitted model, with which the statistics are compared; at least
+        ``3 / (0.9 level)``, which is 67 at level 0.05. With fewer data sets, no residual could be large
+        enough.
     seed
         The seed of the draws. By default it is computed from the counts, so equal counts give equal answers.
     reports_per_device
-        The most reports that one device may have sent, m; at least 1, and 1 unless given. Without `memoised`
-        it affects only the note.
+        The most reports that one device may have sent, m, at least 1; the default is 1. Without `memoised` it
+        affects only the note.
     memoised
-        Whether devices may have repeated an answer instead of drawing a new one, as clients do that memoise
-        the task. Then n reports are tested as n/m, and `reports_per_device` is required.
+        Whether devices may have repeated an answer instead of drawing a new one, as clients that memoise the
+        task do. Then n reports are tested as n/m reports, and `reports_per_device` is required.
     epochs
         The number of epochs from the first to the last report, for the note.
 
@@ -265,26 +268,27 @@ def fit_test(
     Notes
     -----
     Parametric bootstrap: data sets are drawn from the most likely q and fitted again, and each gives both
-    statistics. These are compared as ranks among all sets, including the counts' own. The smaller of the two
-    p-values of a set is a statistic again, and its rank is the p-value.
+    statistics. The rank of a statistic among all data sets, including the counts, gives its p-value. The
+    smaller of the two p-values of a data set is a statistic again, and its rank is the p-value of the test.
 
-    A draw is fitted only on the nodes with mass in the most likely f, its face (`Face`). Some of these have
-    mass by chance alone, and none in the population. If draws could choose among all nodes, they would choose
-    again by chance. Their statistics would be too small, and honest reports of atoms or of a small part of
-    the domain would raise alarms.
+    A draw is fitted only on the nodes with mass in the most likely f, its face (`Face`). Some of these nodes
+    have mass by chance alone, and none in the population. If draws could be fitted on all nodes, each fit
+    would again choose nodes by chance. Their statistics would be too small, and honest reports of atoms or of
+    a small part of the domain would raise alarms.
 
     If counts are normal, consider the chi-square distance to a convex set, given the nearest face. For any
-    population it is stochastically at most the distance to the span of the face (Cox and Shi 2023). For the
-    largest residual this is not a theorem; `benchmarks/studies/fit_test.py` measures both.
+    population this distance is stochastically at most the distance to the span of the face (Cox and Shi
+    2023). For the largest residual no such theorem is known; `benchmarks/studies/fit_test.py` measures both.
 
-    The share of isolated reports, each the only one at its place, estimates the part of the population that
-    no report has shown (Good 1953). Draws from the fit then repeat places where the counts do not, and their
-    G^2 is smaller. So G^2 is used only if at most a tenth of the reports are isolated.
+    A report is isolated if it is the only report at its place. The share of isolated reports estimates the
+    part of the population that no report has shown (Good 1953). If it is large, draws from the fit repeat
+    places where the counts do not, and their G^2 is smaller. So G^2 is used only if at most a tenth of the
+    reports are isolated.
 
-    New answers of the same devices need no m. Given the devices' values, the counts are a sum of independent
-    codes with laws that average to ``f P``, and their covariance is at most that of n reports with this law
-    each. Memoised answers do not raise more alarms either once the counts are divided by m: then each has a
-    weight of at most 1, and the covariance is at most that of n/m reports.
+    If devices send several new answers, m is not needed. Given the devices' values, the counts are a sum of
+    independent codes with laws that average to ``f P``, and their covariance is at most that of n reports
+    that each have this law. Memoised answers do not raise more alarms either, once the counts are divided by
+    m: then each device's answer has a weight of at most 1, and the covariance is at most that of n/m reports.
 
     Examples
     --------
@@ -346,8 +350,8 @@ def _tested(  # noqa: PLR0917
         p_values = p_values[:, :1]
     p_bootstrap = float(_ranks(-p_values.min(axis=1)[:, None], np.zeros(1))[0, 0])
 
-    # In no population does a code have more than its largest probability over the inputs.
-    # The probability that a binomial number is at least c is an incomplete beta function (at c = 0 it is 1).
+    # In no population is the probability of a code larger than its largest probability over the inputs. The
+    # probability that a binomial number is at least c is an incomplete beta function (at c = 0 it is 1).
     tails = betainc(np.maximum(observed, 0.5), n - observed + 1, largest_probabilities(kernel))
     tails[observed == 0] = 1.0
     p_bound = min(kernel.codes * float(tails.min()), 1.0)
@@ -388,7 +392,7 @@ def _tested(  # noqa: PLR0917
 
 
 def _alone(kernel: Kernel, active: IntArray, reports: FloatArray) -> float:
-    """Return the share of isolated reports: those in runs of active nodes with one report each by the fit.
+    """Return the share of isolated reports: those in runs of active nodes that have one report by the fit.
 
     `active` holds increasing nodes, and `reports` the number of reports of each node by the fit.
     """
@@ -400,7 +404,7 @@ def _alone(kernel: Kernel, active: IntArray, reports: FloatArray) -> float:
 
 
 def _ranks(statistics: FloatArray, tolerance: FloatArray) -> FloatArray:
-    """Return, for each set and statistic, the share of all sets with a statistic at least as large.
+    """Return, for each data set and statistic, the share of all data sets with a statistic at least as large.
 
     Shape (B, S) to (B, S). Differences below `tolerance`, shape (S,), count as ties, so that an unfinished
     fit does not decide.
@@ -418,8 +422,8 @@ def _critical(drawn: FloatArray, smallest: FloatArray, level: float) -> float:
     `drawn` and `smallest`, shape (B,), hold the largest residual of each draw and the smaller of its two
     p-values.
 
-    A residual larger than all but r - 1 of the draws has a p-value of at most ``r / (B+1)``. At most one set
-    is alone at the top of each statistic, so r = 1 always rejects with at least 3 / level draws.
+    A residual larger than all but r - 1 of the draws has a p-value of at most ``r / (B+1)``. At most one data
+    set is alone at the top of each statistic, so r = 1 always rejects with at least 3 / level draws.
     """
     total = len(drawn) + 1
     ranks = np.arange(1, total)

@@ -25,9 +25,9 @@ _NOTE = (
 class Change:
     """A test of the hypothesis that nothing changes between the points with enough reports.
 
-    `of` names the tested quantity in words. The p-values, `own` of the test with a covariance for each point
-    and `pooled` of the test with a single covariance, are the probabilities that chance alone makes the
-    points differ at least as much.
+    `of` names the tested quantity in words. There are two p-values: `own` is from the test with a covariance
+    for each point, and `pooled` from the test with a single covariance. Each is the probability that chance
+    alone makes the points differ at least as much.
     """
 
     of: str
@@ -59,27 +59,28 @@ class Change:
 def change(of: str, values: FloatArray, covariances: FloatArray, reports: FloatArray) -> Change:
     """Return the test that independent averages have the same expectation.
 
-    `values`, shape (k, p), are p numbers for each of at least 2 points, and `covariances`, shape (k, p, p),
-    the estimated covariance matrix of each average, not singular. `reports`, shape (k,), are the numbers of
-    reports behind them, at least 2 each.
+    `values`, shape (k, p), holds the averages: p numbers for each of at least 2 points. `covariances`, shape
+    (k, p, p), holds the estimated covariance matrix of each average, which must not be singular. `reports`,
+    shape (k,), holds the numbers of reports behind the averages, at least 2 each.
 
     If the spread of the reports changes and their mean does not, only weights from each point's own
-    covariance keep the level. But if reports are skewed, a point's average and its covariance are dependent,
-    and with few reports at many points such weights raise false alarms (`benchmarks/studies/series.py`). One
-    pooled covariance does not. Both tests must find a change: the p-value is the larger one.
+    covariance keep the level. But if reports are skewed, a point's average and its covariance are dependent.
+    With few reports at many points, such weights then raise false alarms (`benchmarks/studies/series.py`); a
+    single pooled covariance does not. Both tests must find a change: the p-value is the larger of their two
+    p-values.
     """
     own, pooled = _own(values, covariances, reports), _pooled(values, covariances, reports)
     return Change(of, own, pooled, len(values))
 
 
 def _own(values: FloatArray, covariances: FloatArray, reports: FloatArray) -> float:
-    """Return the p-value of Welch's test, for p = 2 Johansen's.
+    """Return the p-value of Welch's test; for p = 2, of Johansen's test.
 
     ``Q = sum_i (z_i - z)' W_i (z_i - z)``, with inverse covariances ``W_i`` and z the average with these
-    weights. With known covariances, Q would be chi-square with ``f = p (k - 1)`` degrees of freedom. They are
-    estimated, and Q is larger: with ``A = sum_i (tr(M_i^2) + (tr M_i)^2) / (2 (n_i - 1))`` and
-    ``M_i = I - (sum_j W_j)^-1 W_i``, Q over ``f + 2A - 6A/(f + 2)`` is approximately F with f and
-    ``f (f + 2) / (3A)`` degrees of freedom.
+    weights. With known covariances, Q would be chi-square with ``f = p (k - 1)`` degrees of freedom. The
+    covariances are estimated, which makes Q larger: with
+    ``A = sum_i (tr(M_i^2) + (tr M_i)^2) / (2 (n_i - 1))`` and ``M_i = I - (sum_j W_j)^-1 W_i``, Q over
+    ``f + 2A - 6A/(f + 2)`` is approximately F with f and ``f (f + 2) / (3A)`` degrees of freedom.
 
     References
     ----------
@@ -103,7 +104,7 @@ def _own(values: FloatArray, covariances: FloatArray, reports: FloatArray) -> fl
 
 
 def _pooled(values: FloatArray, covariances: FloatArray, reports: FloatArray) -> float:
-    """Return the p-value of the analysis of variance, for p = 2 of its F approximation.
+    """Return the p-value of the analysis of variance; for p = 2, of its F approximation.
 
     ``Q = sum_i n_i (z_i - z)' S^-1 (z_i - z)`` with S the covariance of a report, pooled over the points with
     ``r = n - k`` degrees of freedom. ``Q (r - p + 1) / (r p (k - 1))`` is F with p (k - 1) and r - p + 1

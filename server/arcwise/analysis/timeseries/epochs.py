@@ -1,6 +1,6 @@
-"""Epochs as times, counts over a range of epochs, and the blocks in which they are shown.
+"""Epochs as times, counts over a range of epochs, and the blocks in which epochs are shown.
 
-A task's epoch is the number of its period since 1970-01-01 00:00 UTC; devices report no finer time.
+An epoch of a task is the number of a period since 1970-01-01 00:00 UTC; devices report no finer time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from arcwise.typing import IntArray
 
 DAYS_AHEAD = 1
-"""Days ahead of the present up to which a batch is accepted, since devices' clocks and time zones differ."""
+"""Most days that a batch may be ahead of the present, since devices' clocks and time zones differ."""
 
 MONTH: Final = "month"
 
@@ -75,12 +75,12 @@ def check_months(task: Task, name: str) -> None:
     if DAY % task.epoch_seconds:
         raise ParameterError(
             f"{name} must be a number of epochs for this task: an epoch lasts {task.epoch_seconds} seconds, "
-            "and months need epochs of which a whole number lasts a day"
+            "and for months a whole number of epochs must last a day"
         )
 
 
 def month_starts(task: Task, first: int, last: int) -> list[int]:
-    """Return the first epoch of each month from that of `first` to that of `last`, and of the month after."""
+    """Return the first epoch of each month from the month of `first` to the month after that of `last`."""
     times = epoch_start(task, first), epoch_start(task, last)
     start, end = (12 * (time.year - _ORIGIN.year) + time.month - 1 for time in times)
     months = np.arange(start, end + 2).astype("datetime64[M]")
@@ -92,9 +92,9 @@ def read_epoch(task: Task, text: str, name: str) -> int:
     """Return the first epoch of the task that starts at a time or later.
 
     The text is a date or a time in ISO 8601, in UTC unless it has an offset, or the number of an epoch.
-    `name` is that of the argument, for the error.
+    `name` is the name of the argument, for the error message.
 
-    A range from one time up to another, which is excluded, consists of the epochs that *start* in it. So
+    A range from one time up to another time, which is excluded, consists of the epochs that *start* in it. So
     consecutive ranges contain every epoch exactly once, for any period.
     """
     try:
@@ -106,7 +106,7 @@ def read_epoch(task: Task, text: str, name: str) -> int:
             time = time if time.tzinfo else time.replace(tzinfo=timezone.utc)
             epoch = -(-(time - _ORIGIN) // timedelta(seconds=task.epoch_seconds))
         epoch_start(task, epoch)
-    except ValueError:  # a ParameterError is one too
+    except ValueError:  # a ParameterError is a ValueError too
         raise ParameterError(
             f"{name} must be a date (2026-11-01), a time (2026-11-01T06:00Z) or the number of an epoch, "
             f"from 1970 to the year 9999; got {text!r}"
@@ -117,7 +117,7 @@ def read_epoch(task: Task, text: str, name: str) -> int:
 def epochs_in_step(task: Task, step: str, name: str) -> Every:
     """Return the number of epochs of the task in an "epoch", a "day", a "week" or a number of epochs.
 
-    "month" is returned unchanged, because months of the calendar differ in length.
+    "month" is returned unchanged, because calendar months differ in length.
     """
     if step == MONTH:
         check_months(task, name)
@@ -149,7 +149,7 @@ def merged(task: Task, counts_by_epoch: Mapping[int, IntArray], span: Span) -> I
 
 
 def epochs_across(epochs: Iterable[int], span: Span | None = None) -> int:
-    """Return the number of epochs from the first to the last of those in a range, or 1 if it is empty."""
+    """Return the number of epochs from the first to the last epoch in a range, or 1 if the range has none."""
     found = [epoch for epoch in epochs if span is None or epoch in span]
     return max(found) - min(found) + 1 if found else 1
 
@@ -176,14 +176,15 @@ class Block(NamedTuple):
 def blocks_of(reports: Mapping[int, int], least: int, *, size: int = 1, anchor: int = 0) -> list[Block]:
     """Return the blocks in which epochs are shown, in order; epochs outside all blocks are withheld.
 
-    A reader who may ask for any range can subtract one sum from another, so the difference is as good as
-    shown. With whole blocks of at least the minimum each, the difference consists of whole blocks. Their
-    places are fixed, independent of the reports. If blocks followed the numbers of reports, they would split
-    while others fill, and an old epoch would be the difference of two answers.
+    A reader who may ask for any range can subtract one sum from another, so the difference counts as shown,
+    too. If only whole blocks with at least the minimum of reports are shown, the difference also consists of
+    whole blocks. The places of blocks are fixed, independent of the reports. If they depended on the numbers
+    of reports, blocks would be split as reports arrive, and an old epoch would be the difference of two
+    answers.
 
-    `reports` is the number of reports by epoch, and `least` the minimum of a block. With a minimum of up to
-    1, every epoch with reports is a block, for any `size`. A block has `size` epochs; one starts at the epoch
-    `anchor`, and the others at whole numbers of blocks from it.
+    `reports` is the number of reports by epoch, and `least` the least number of reports of a block. With a
+    minimum of up to 1, every epoch with reports is a block, for any `size`. A block has `size` epochs; one
+    starts at the epoch `anchor`, and the others at whole numbers of blocks from it.
 
     Examples
     --------

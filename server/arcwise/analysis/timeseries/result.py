@@ -1,4 +1,4 @@
-"""A time series of estimates: points, directions without jumps, text 79 columns wide, JSON."""
+"""A time series of estimates: its points, directions without jumps, text of 79 columns, and JSON."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _LEAST_BAR = 12
 _MOST_NOTES = 6
 _NOT_DETERMINED = "undetermined"
 _THROUGH = " (through 0)"
-_HUGE = 4e307  # numbers beyond it are drawn at it, so that differences of numbers fit a float
+_HUGE = 4e307  # numbers beyond this are drawn at it, so that differences of numbers fit a float
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,9 @@ class Point(Shares):
 
     The epochs `first` and `last` are included; `start` and `end` are times in UTC, the end excluded. `mean`,
     `direction`, `resultant_length`, `quantiles`, `shares` and `devices` are as in `Estimate`. Quantiles and
-    shares are present only if they were requested. If `n` is 0, the point is a gap without values. `joined`
-    has the first and last epochs of blocks with reports counted here that end later: a server with a minimum
-    of reports joins epochs until they reach it.
+    shares are present only if they were requested. If `n` is 0, the point is a gap without values. A server
+    with a minimum of reports joins epochs into blocks until they reach the minimum. `joined` holds the first
+    and last epochs of blocks with reports that are counted here although the block ends later.
     """
 
     first: int
@@ -128,16 +128,16 @@ class Series(Shown):
     Attributes
     ----------
     task, task_id, n, epsilon, delta, domain, target, unit, description
-        As in `Estimate`; n over all points.
+        As in `Estimate`; n is that of all points together.
     level
-        The level of the intervals: of each one, or if `simultaneous`, of all points' intervals of one
-        estimate together.
+        The level of each interval; if `simultaneous`, the level of the intervals of one estimate at all
+        points together.
     simultaneous
         Whether the level holds for all points together.
     every
         Epochs in a point, or "month" for calendar months.
     points
-        In order of time, without holes: without reports, a point has ``n = 0`` and no values.
+        The points in order of time, without holes: a point without reports has ``n = 0`` and no values.
     change
         The test that nothing changes; None if fewer than two points can be compared.
     """
@@ -184,8 +184,8 @@ class Series(Shown):
         """Return value, low and high over the points of one of `columns`, shape (P, 3).
 
         Gaps, points that the reports do not determine, and missing intervals are NaN. Places on a circle are
-        unwrapped: they continue beyond 0 and the period, each by less than half a turn from the one before.
-        Undetermined places are NaN.
+        unwrapped: they continue beyond 0 and the period, and each is less than half a turn from the place
+        before. Undetermined places are NaN.
         """
         column = self.columns()[name]
         if self.period is not None and self.wraps(name):
@@ -193,7 +193,7 @@ class Series(Shown):
         return np.array([numbers_of(value) for value in column])
 
     def times(self) -> list[str]:
-        """Return the starts of the points, in UTC: dates, with the time if any is not at midnight."""
+        """Return the starts of the points in UTC: dates, with the time if any start is not at midnight."""
         starts = [point.start for point in self.points]
         format_ = "%Y-%m-%d %H:%M:%S"
         for shorter, unit in (("%Y-%m-%d %H:%M", 60), ("%Y-%m-%d", 86_400)):
@@ -262,8 +262,8 @@ class Series(Shown):
 def unwrapped(directions: Sequence[Value | None], period: float) -> FloatArray:
     """Return value, low and high of directions over time without jumps, shape (P, 3).
 
-    Each lies within half a period of the last determined one before it. Missing directions, and those with
-    the whole circle as interval, are NaN. The median is in [0, period).
+    Each direction lies within half a period of the last determined direction before it. Missing directions,
+    and directions with the whole circle as interval, are NaN. The median direction is in [0, period).
     """
     rows = np.full((len(directions), 3), math.nan)
     before: float | None = None
@@ -280,7 +280,7 @@ def unwrapped(directions: Sequence[Value | None], period: float) -> FloatArray:
 
 
 class _Row(NamedTuple):
-    """The cells of a point, or of a gap of several."""
+    """The cells of a row: one point, or a gap of several points."""
 
     time: str
     n: str
@@ -312,7 +312,7 @@ def _is_few(point: Point) -> bool:
 
 
 def _least_devices(series: Series) -> int | None:
-    """Return the least number of devices of any point with reports; None if each report has its own."""
+    """Return the least number of devices of any point with reports; None if each device sent one report."""
     known = [point for point in series.points if point.n]
     several = any(point.devices is not None for point in known)
     return min(point.devices or point.n for point in known) if several else None
@@ -373,9 +373,9 @@ def _bar_width(series: Series, name: str) -> int:
 def shown_range(series: Series, numbers: FloatArray) -> tuple[float, float]:
     """Return the range of values in a chart of a series, low < high.
 
-    It holds the values of all points with at least 30 reports, if there are any, and most of their intervals.
-    A point with few reports may have an interval so wide that it would leave no room for the others.
-    `numbers`, shape (P, 3), are the value, low and high of `Series.numbers`.
+    The range holds the values of all points with at least 30 reports, if there are any, and most of their
+    intervals. A point with few reports may have an interval so wide that it would leave no room for the other
+    intervals. `numbers`, shape (P, 3), are the value, low and high of `Series.numbers`.
     """
     numbers = numbers.clip(-_HUGE, _HUGE)
     middle = np.where(np.isnan(numbers[:, 0]), numbers[:, 1:].mean(axis=1), numbers[:, 0])

@@ -1,4 +1,4 @@
-"""Estimates over time: groups of epochs, one point each. The parts of a series are in `result`."""
+"""Estimates over time, one point for each group of epochs. `result` has the parts of a series."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray, IntArray
 
 MAX_POINTS = 100_000
-"""A larger number is a mistake: an epoch of a wrong clock, or of another task."""
+"""Most points. A larger number is due to a mistake: an epoch from a wrong clock, or of another task."""
 
 MONDAY = 4 * DAY
-"""1970-01-05 00:00 UTC: points of a week start on Mondays, points of a day at midnight."""
+"""1970-01-05 00:00 UTC, a Monday: points of a week start on Mondays, and points of a day at midnight."""
 
 HIGHEST_LEVEL = 0.9999
 """The highest level of an interval of `estimate`."""
@@ -82,36 +82,36 @@ def series(
     task
         The task that the devices answered.
     counts_by_epoch
-        The number of reports per code, shape (K,), by the number of the epoch, as `Store.counts_by_epoch`
-        returns them. Missing epochs have no reports.
+        The reports per code, shape (K,), by number of the epoch, as `Store.counts_by_epoch` returns them.
+        Missing epochs have no reports.
     every
-        Epochs in a point, at least 1, or "month": a point for each calendar month, in UTC. Their counts are
-        merged before anything is estimated.
+        The number of epochs in a point, at least 1, or "month": a point for each calendar month, in UTC. The
+        counts of a point's epochs are merged before anything is estimated.
     first, last
-        The range of epochs, both included. By default all that have reports, in points that start at
-        multiples of `every` after Monday 1970-01-05, or with months. So points keep their place when epochs
-        are added.
+        The first and the last epoch, both included. By default all epochs with reports are used. The points
+        then start at multiples of `every` after Monday 1970-01-05, or at the starts of months, so they keep
+        their places when epochs are added.
     level
         The level of the intervals, from 0.5 to 0.9999.
     simultaneous
         Make the intervals wider, so that the level holds for all points of an estimate together (Bonferroni).
         Otherwise it holds for each point separately.
     between
-        Pairs (low, high) as in `estimate`: shares at every point. Costs a whole estimate for each point.
+        Pairs (low, high) as in `estimate`: shares at every point. This takes a whole estimate for each point.
     quantiles
-        Compute quantiles at every point, at the same cost.
+        Compute quantiles at every point. This, too, takes a whole estimate for each point.
     origin
-        The origin of quantiles on a circle, as in `estimate`: the same place at every point. Required for
-        them.
+        The origin of quantiles on a circle, as in `estimate`: the same place at every point. Quantiles on a
+        circle require it.
     target
-        As in `estimate`, for each point; "users" also costs a whole estimate for each. The test for a change
-        refers to populations.
+        As in `estimate`, for each point; "users" also takes a whole estimate for each point. The test for a
+        change refers to populations.
     sampled
         The share of a group's devices that was drawn to report this task, as in `estimate`.
     reports_per_device, memoised
-        As in `estimate`, within each point, and so are notes on the reports that caps allow. The test for a
-        change assumes that the devices differ from point to point. If they are the same, it detects less, but
-        false alarms are not more frequent.
+        As in `estimate`, within each point. Notes on the reports that caps allow also refer to a point. The
+        test for a change assumes that the devices differ from point to point. If they are the same, the test
+        detects less, but false alarms are not more frequent.
 
     Raises
     ------
@@ -157,7 +157,7 @@ def series(
         raise ParameterError("counts_by_epoch must hold at least one report in the range, got none")
     spans = point_spans(task, counts, every=every, span=span)
     firsts = [each.first for each in spans]
-    merged: dict[int, IntArray] = {}  # only places with reports, which may be few of 100,000
+    merged: dict[int, IntArray] = {}  # only points with reports, which may be few among 100,000
     for epoch, array in sorted(counts.items()):
         place = bisect_right(firsts, epoch) - 1
         merged[place] = merged[place] + array if place in merged else array
@@ -240,7 +240,7 @@ def point_spans(
 ) -> list[PointSpan]:
     """Return the epochs of each point of a series, from a range and the epochs that have reports.
 
-    There are at most `most` points, and they end by the year 9999.
+    There are at most `most` points, and the last one ends by the year 9999.
     """
     known = sorted(epochs)
     first = known[0] if span.first is None else index(span.first)
@@ -280,7 +280,7 @@ def _checked(counts: ArrayLike, task: Task) -> IntArray:
 def _point_values(
     task: Task, survey: Survey, level: float, asked: Mapping[str, Any] | None, *, quantiles: bool
 ) -> dict[str, Any]:
-    """Return the fields of a `Point`: a few averages, or parts of a whole estimate with options `asked`."""
+    """Return the fields of a `Point`: a few averages, or with options `asked` parts of a whole estimate."""
     if asked is not None:
         whole = wrapped(unwrapped_estimate(task, survey, level=level, **asked), task)
         values = {name: getattr(whole, name) for name in ("mean", "direction", "resultant_length", "shares")}
@@ -309,7 +309,7 @@ def change_of(mechanism: Mechanism, counts: Sequence[FloatArray], **repeated: An
         return change("direction or resultant length", z, covariances, reports)
     if mean.mean(most).value is None:
         return None
-    # On the unit interval, for any unit of the domain. All points use the same numbers per code.
+    # On the unit interval, so that any unit of the domain works. All points use the same numbers per code.
     numbers = mean_numbers(mechanism, float(reports.max())).values
     averages = np.array([mean.average(each, numbers) for each in enough])
     return change("the mean", averages[:, :1], averages[:, 1:, None] ** 2, reports)
