@@ -275,7 +275,7 @@ def quantile_differences(
     circular = second.mechanism.kernel.circular
     if (origin is None) == circular:
         raise ParameterError(
-            f"origin must be {'a place of the circle' if circular else 'None on an interval'}, got {origin!r}"
+            f"origin must be {'a point on the circle' if circular else 'None on an interval'}, got {origin!r}"
         )
     normal = NormalDist()
     widest = _joint_reach((1.0 - level) / 2)
