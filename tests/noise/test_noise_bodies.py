@@ -306,7 +306,7 @@ BAD_FACES: tuple[tuple[Any, str], ...] = (
             r"balls\[0\].weights\[1\] must be an integer from 0",
         ),
         (lambda: DISC.shell([[0, 0], [2**40, 0]]), "k must be points whose sums fit"),
-        (lambda: BodyStaircase(1.0, (1.0,), lambda x: x[:, 0] > 0.5, 0.5), "contains must be true of 0"),
+        (lambda: BodyStaircase(1.0, (1.0,), lambda x: x[:, 0] > 0.5, 0.5), "contains must be true at 0"),
         (lambda: BodyStaircase(1.0, (1.0,), lambda x: x[:, 0], 0.5), "contains must return 1 truth values"),
         (lambda: BodyStaircase(1.0, (1.0,), disc, 1.5), "gamma"),
         (lambda: POINT.rvs(3, generator=np.random.default_rng(0)), "half_widths must be a box near the body"),

@@ -52,8 +52,8 @@ def design(more: tuple[float, ...], epsilon: tuple[float, ...], cache: bool) -> 
     if broken:
         raise click.exceptions.Exit(1)
     click.echo(
-        "Every claim holds: excess of 1.5 % up to epsilon 2 and 5 % up to 4, and no published "
-        "mechanism is better."
+        "Every claim holds: the excess over the bound is at most 1.5 % up to epsilon 2 and at most 5 % up to "
+        "epsilon 4, and no published mechanism is better."
     )
 
 

@@ -182,7 +182,7 @@ class _Reports:
         return len(self._sizes)
 
     def add(self, codes: NDArray[Any], epochs: IntArray) -> None:
-        """Add reports, an epoch for each code."""
+        """Add reports: their codes, and the epoch of each."""
         order = np.argsort(epochs, kind="stable")
         each, starts = np.unique(epochs[order], return_index=True)
         parts = np.split(codes[order], starts[1:]) if len(codes) else []

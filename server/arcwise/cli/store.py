@@ -333,7 +333,7 @@ def delete_data(url: str, task: str, archive: Path | None, yes: bool) -> None:
             opened.vacuum()
         except StoreError as error:
             raise click.ClickException(
-                f"no command can read the data, but its bytes are still on the disk: {error}. Run `arcwise "
+                f"the data is deleted, but its bytes are still on the disk: {error}. Run `arcwise "
                 "store vacuum` until it succeeds"
             ) from error
     if folder is None:

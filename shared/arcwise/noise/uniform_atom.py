@@ -43,10 +43,10 @@ def _alpha_for_loss(delta: float, sensitivity: float, loss: Values) -> float:
     Raises `ParameterError` if the expectation keeps falling as the noise gets longer, as for a loss with a
     low upper bound.
 
-    With s the sensitivity and F(h) the integral of ``loss - loss(0)`` up to h, the expectation is
-    ``loss(0) + (1 - delta) F(h) / (h - s/2)`` for h >= ``s / (2 delta)``. At the least h there is no atom. F
-    is convex, and the slope has the sign of ``(loss(h) - loss(0)) (h - s/2) - F(h)``, which does not
-    decrease.
+    Let s be the sensitivity, h half the length of the support, and F(h) the integral of ``loss - loss(0)``
+    from 0 to h. The expectation is ``loss(0) + (1 - delta) F(h) / (h - s/2)`` for h >= ``s / (2 delta)``. At
+    the least h there is no atom. F is convex, and the slope has the sign of ``(loss(h) - loss(0)) (h - s/2) -
+    F(h)``, which does not decrease.
     """
     from scipy import optimize
 

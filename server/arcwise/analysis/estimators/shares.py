@@ -78,10 +78,11 @@ def checked_between(between: Any) -> list[tuple[float, float]]:
 def share(survey: Profile, low: float, high: float, *, level: float = 0.95) -> Value:
     """Return the share of the population with values from `low` to `high`.
 
-    The ends are in the unit of the domain, with ``low < high`` on an interval, and no values lie outside the
-    domain. If `low` is the domain's low end, the share is the distribution function at `high`; if `high` is
-    the domain's high end, it is a tail. On a circle it is the share of the arc from `low` upwards to `high`:
-    350 to 10 passes 0, and so does -10 to 10. On a lattice `low` and `high` may be the same value.
+    The ends are in the unit of the domain. On an interval ``low < high``, and an end may lie outside the
+    domain, where nobody has a value. If `low` is the domain's low end, the share is the distribution function
+    at `high`; if `high` is the domain's high end, it is a tail. On a circle it is the share of the arc from
+    `low` upwards to `high`: 350 to 10 passes 0, and so does -10 to 10. On a lattice `low` and `high` may be
+    the same value.
 
     Both ends of the confidence interval include people exactly at `low` and `high`. People between two nodes
     are seen at both nodes, so on a continuous domain the confidence interval is wider by the share near `low`

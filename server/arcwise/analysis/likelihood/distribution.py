@@ -108,8 +108,8 @@ def fit_held_out(mechanism: Mechanism, counts: FloatArray) -> EMFit:
 
     The average estimates the population. The users are a sample of it, and a report says more about its own
     user: by Bayes' rule the expected distribution of the users' nodes is one EM step on all reports. At a
-    small epsilon this step changes hardly anything. At a large one reports are as good as values, and the
-    step is essential.
+    small epsilon this step changes hardly anything. At a large epsilon, reports are as good as values, and
+    the step is essential.
     """
     kernel, start = mechanism.kernel, uniform_start(mechanism)
     held = thin(counts, FOLDS)

@@ -1,4 +1,4 @@
-"""The base class of populations, populations with a closed form, and populations from scipy.stats.
+"""Populations: their base class, those with a closed form, and those from scipy.stats.
 
 Positions are on the unit domain, [0, 1] or the circle of circumference 1, as `Domain.to_unit` makes them.
 """

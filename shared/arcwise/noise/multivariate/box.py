@@ -439,7 +439,7 @@ class BodyStaircase:
         object.__setattr__(self, "gamma", checked_real("gamma", self.gamma, least=0, most=1.0))
         object.__setattr__(self, "volume", checked_real("volume", self.volume, least=0))
         if not self._inside(np.zeros((1, self.dimension))).all():
-            raise ParameterError("contains must be true of 0: the body must be symmetric about it")
+            raise ParameterError("contains must be true at 0: the body must be symmetric about 0")
 
     @classmethod
     def optimal(
