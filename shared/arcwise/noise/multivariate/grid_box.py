@@ -43,7 +43,7 @@ SENSITIVITY_MAX = 2**32
 """The largest sensitivity in grid steps. Boxes then have fewer than 2**50 points a side: exact as floats."""
 
 _RESOLUTION = 64
-"""Default grid steps per sensitivity. Rounding then adds a variance of 1 / 49,152 of the squared sensitivity."""
+"""Default grid steps per sensitivity. Rounding adds a variance of 1 / 49,152 of the squared sensitivity."""
 
 _CHUNK = 2**16  # numbers per block, so that a sampler's intermediate arrays stay in the cache
 _MASK = 2**128 - 1
