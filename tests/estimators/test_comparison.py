@@ -383,7 +383,7 @@ def test_circles_need_an_origin_for_quantiles() -> None:
     generator = np.random.default_rng(11)
     counts = [simulate_counts(task, "vonmises:90,2", 500, generator) for _ in range(2)]
     samples = [Survey.of(task, each) for each in counts]
-    with pytest.raises(ParameterError, match="origin must be a place"):
+    with pytest.raises(ParameterError, match="origin must be a point"):
         quantile_differences(samples[0], samples[1])
     assert isinstance(compare_samples(task, *counts), Comparison)
     assert share_difference(samples[0], samples[1], 350, 10).contains(0.0)

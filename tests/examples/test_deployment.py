@@ -146,7 +146,7 @@ def test_the_container_starts_is_healthy_and_stops(container: Container, tmp_pat
     environment |= {"ARCWISE_STORE": f"sqlite:///{tmp_path / 'server.db'}", "ARCWISE_TASKS": str(tmp_path)}
     # Without a key it does not start; `arcwise key new` in the same container uses the same store.
     refused = CliRunner().invoke(main, json.loads(container.one("CMD")), env=environment)
-    assert "the store has no keys, and 0.0.0.0 is not this machine alone" in refused.output
+    assert "the store has no keys, and 0.0.0.0 is not an address of this machine alone" in refused.output
     made = CliRunner().invoke(main, ["key", "new", "--scope", "ingest"], env=environment)
     assert made.exit_code == 0
     assert json.loads(container.one("ENTRYPOINT")) == ["arcwise"]

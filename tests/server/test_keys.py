@@ -493,7 +493,7 @@ def test_the_command_refuses_to_be_open_to_the_world_by_accident(url: str, tmp_p
     HEADING.save(tmp_path / "heading.json")
     serve = ("serve", "--tasks", str(tmp_path), "--store", url, "--port", "0")
     said = bad(*serve, "--host", "0.0.0.0")
-    assert "the store has no keys, and 0.0.0.0 is not this machine alone" in said
+    assert "the store has no keys, and 0.0.0.0 is not an address of this machine alone" in said
     assert "arcwise key new" in said
     assert "--open" in said
     # After that check, it fails at an address that nobody has.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def comparison_title(comparison: Comparison) -> str:
     """Return the title of the picture."""
-    return f"{comparison.other} minus {comparison.task}'s {comparison.n:,} reports"
+    return f"Difference: {comparison.other} minus {comparison.task}'s {comparison.n:,} reports"
 
 
 def comparison_charts(comparison: Comparison) -> list[Chart]:
