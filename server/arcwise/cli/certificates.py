@@ -41,7 +41,7 @@ def verify_files(files: Sequence[Path], verified: Callable[[Path], Iterable[str]
 
 
 def verified(task: Task) -> str:
-    """Check every row and code of a task, and every pair of rows if it spends a delta; return a summary.
+    """Check every row and code of a task, and every pair of rows if the task has a delta; return a summary.
 
     The check does not use the kernel's own arithmetic. It uses only the kernel's rows or, for a window, the
     integers that the rows are made of. Raises `CertificateError` if the rows do not satisfy the certificate,
@@ -95,7 +95,7 @@ def window_extremes(kernel: WindowKernel) -> tuple[list[int], list[int]]:
 
 
 def _delta(rows: list[list[int]], bound: Fraction) -> Fraction:
-    """Return the largest ``sum_j max(0, w[s][j] - e^epsilon w[t][j])`` over all pairs of rows, exactly."""
+    """Return the exact largest ``sum_j max(0, w[s][j] - bound * w[t][j])``, for rows s and t and codes j."""
     top, bottom = bound.numerator, bound.denominator
     raised = [[weight * top for weight in row] for row in rows]
     scaled = [[weight * bottom for weight in row] for row in rows]

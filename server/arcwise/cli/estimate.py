@@ -467,7 +467,7 @@ def _asked(task_files: Sequence[Path], group_file: Path | None) -> tuple[Group |
 
 
 def _check_step(step: str | None, over_time: Mapping[str, Any], single: Mapping[str, Any]) -> None:
-    """Refuse options that need --by without it, and options that cannot be combined with it."""
+    """Refuse options that need --by if it is missing, and options that cannot be combined with it."""
     if step is None:
         _refuse({f"--{name}": value for name, value in over_time.items()}, "needs --by")
     else:

@@ -187,7 +187,7 @@ def _made(name: str, options: _Options, caps: Caps) -> Group:
     if options["split"] != "equal":
         if weights is not None or sample not in (None, len(domains)):
             raise click.UsageError(f"--split {options['split']} goes with --sample all and without --weight")
-        if options["split"] != "estimate":  # goal value keeps reports near single values
+        if options["split"] != "estimate":  # the goal "value" keeps reports near single values
             values = {name: "value" for name, domain in domains.items() if not domain.circular}
             goals = values | goals
         weights = best_shares(

@@ -35,7 +35,7 @@ _WORTH_DESIGNING = 0.99
 _BETWEEN = 8
 """Parts into which the distance between two codes is divided to find the worst error."""
 _FINE = ("piecewise-sub", "piecewise-opt", "piecewise-transformation", "randomized-response")
-"""The published mechanisms with an error that keeps falling with epsilon, on grids that grow finer."""
+"""The published mechanisms with an error that keeps falling as epsilon grows and the grid gets finer."""
 
 
 def mechanism_for(

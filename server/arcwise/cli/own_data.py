@@ -1,4 +1,4 @@
-"""The user's own values: read them, propose a domain, a step and bounds, and say what these reveal."""
+"""The user's own values: read them, propose a domain, a step and bounds, and say what proposals reveal."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ The second share is needed because many equal values, such as zeros, are multipl
 
 _TAIL = 0.005
 _TOO_LONG = 3.0
-"""The bounds leave out half a per cent of the values at each end if the rest is this many times shorter."""
+"""Bounds leave out 0.5 % of the values at each end if the range of the others is this many times shorter."""
 
 _MANTISSAS = (6.0, 5.0, 3.0, 2.5, 2.0, 1.5, 1.0)
-"""Candidates for a step, up to powers of ten; they include half hours and quarters of an hour in minutes."""
+"""Steps to try, multiplied by powers of ten; they include half hours and quarters of an hour in minutes."""
 
 
 def read_own_numbers(path: Path, column: str | None) -> FloatArray:

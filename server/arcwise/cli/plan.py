@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class _Options(DataOptions, CentralOptions):
-    """The options of `arcwise plan` that other commands have too."""
+    """The options that `arcwise plan` shares with other commands."""
 
 
 @click.command()

@@ -139,7 +139,7 @@ def limits(caps: Caps, charge: Charge) -> list[Limit]:
 
 
 class Belief(NamedTuple):
-    """How sure an observer can be of a value, as texts: before any answer, and after spending an epsilon."""
+    """How sure an observer can be of a value, as texts: before any answer, and after each spent epsilon."""
 
     before: str
     after: tuple[str, ...]
@@ -148,7 +148,8 @@ class Belief(NamedTuple):
 def beliefs(epsilons: list[float]) -> list[Belief]:
     """Return the largest posterior probability of a value after each epsilon, for a few prior probabilities.
 
-    Reports multiply the odds by at most e^epsilon: p becomes ``p e^eps / (1 - p + p e^eps)``.
+    Reports multiply the odds by at most e^epsilon: a prior p becomes at most ``p e^eps / (1 - p + p e^eps)``,
+    with eps for epsilon.
     """
     return [
         Belief(

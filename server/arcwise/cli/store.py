@@ -247,7 +247,7 @@ def audit(url: str, most: int, as_json: bool) -> None:
 
 
 def _check_readable(other: str) -> None:
-    """Open a store or an export and read its header; raise the same errors as reading the whole would.
+    """Open a store or an export and read its header; raise the errors that reading all of it would raise.
 
     A pipe is skipped because it can be read only once.
     """

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class _Options(DomainOptions, CapOptions, CentralOptions):
-    """The options of `arcwise task new` that other commands have too."""
+    """The options that `arcwise task new` shares with other commands."""
 
 
 _REPLACED = frozenset(

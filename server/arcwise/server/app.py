@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from arcwise.server.collect.ingest import Ingest
 
 _MAX_TARGET_BYTES: Final = 4096
-"""Limit of a path and its query together, as sent: a name takes at most 768 bytes, 20 shares some 1,500."""
+"""Most bytes of a path and its query, as sent: a name takes at most 768 bytes, and 20 shares some 1,500."""
 
 
 class _App(FastAPI):
@@ -141,7 +141,8 @@ def create_dashboard(settings: Settings, *, clock: Clock = time) -> FastAPI:
 
 
 def _read_only() -> Problem:
-    # For devices 503 means "later": their server may have stopped, and this dashboard taken its port.
+    # For devices 503 means "later": their server may have stopped, and this dashboard may have taken its
+    # port.
     return Problem(
         503,
         "read-only",

@@ -89,7 +89,7 @@ _PATHS = ("/v1/tasks/", "/tasks/")
 
 
 def whole_segments(scope: Scope) -> Scope:
-    """Return a scope whose path keeps the segments that were sent, as a name may contain a slash (%2F).
+    """Return a scope with the path's segments as they were sent, because a name may contain a slash (%2F).
 
     Servers decode the path, which turns a slash in a name into a separator. In paths with a task's name,
     slashes and percent signs of a segment stay encoded; `name_in` decodes them.

@@ -50,9 +50,9 @@ _FULL = 0.9
 
 _CLOCK_SECONDS = 60.0
 _TIDY_EVERY = 60
-"""Turns of the clock between two deletions of old batch ids."""
+"""Number of updates of the believed time between two deletions of old batch ids."""
 _TIDY_END_SECONDS = 5.0
-"""Seconds for which a stopping app waits until PostgreSQL has deleted old ids; PostgreSQL goes on alone."""
+"""Seconds that a stopping app waits while PostgreSQL deletes old ids; PostgreSQL can finish on its own."""
 
 _log = logging.getLogger("arcwise.server")
 
@@ -386,7 +386,7 @@ class Runtime:
         self.store_bytes = store.size
 
     def keep_time(self) -> None:
-        """Store the believed time and follow the believed time of other workers, on any thread.
+        """Store this worker's believed time (`EpochClock`) and take over that of others, on any thread.
 
         Raises `StoreError` when the store cannot be read or written.
         """

@@ -123,7 +123,7 @@ def _is_bool(value: object) -> bool:
 
 
 def _are_proxies(value: object) -> bool:
-    """Return whether these texts are addresses or networks, or * alone: others would match no proxy."""
+    """Return whether these texts are addresses or networks, or * alone; other texts would match no proxy."""
     if isinstance(value, str) or not isinstance(value, Sequence):
         return False
     try:
@@ -151,7 +151,8 @@ class Settings:
         ``sqlite:////var/lib/arcwise/arcwise.db`` (absolute), or ``postgresql://user@host/database``.
     retention_days
         Days after its epoch for which a batch is still accepted and its id remembered; later batches get 410.
-        This is at least one epoch, also if an epoch is longer. A task can state its own lateness instead.
+        Batches are accepted for at least one epoch, even if an epoch is longer. A task can state its own
+        lateness instead.
     max_body_bytes
         Largest request body that is read, at most 1 MiB.
     max_waiting_bytes
@@ -186,9 +187,9 @@ class Settings:
         default: any number. Each report is private by itself, so this is not needed for privacy; intervals
         show how uncertain an estimate from few reports is.
     min_reports_days
-        With `min_reports`: days, counted from a Monday, whose epochs are shown together; a block with fewer
-        reports is withheld. With 7, the default, a task with few reports a day still has estimates; with 1,
-        each day that has enough reports is shown.
+        With `min_reports`: the length, in days, of the blocks of epochs that are shown together, counted from
+        a Monday. A block with fewer than `min_reports` reports is withheld. With 7, the default, a task with
+        few reports a day still has estimates; with 1, each day that has enough reports is shown.
     max_reading_bytes
         Bytes of bodies that may be arriving at the same time; beyond that the server answers 503.
     estimates_apart

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 class Column:
     """The values that the devices of a fleet hold for one task.
 
-    `values` has a number for each device, NaN if the record has none. `bins` are edges for pictures that
-    match the resolution of the records (whole minutes, tens of degrees): narrower bins would draw a comb.
+    `values` has a number for each device, NaN if the record has none. `bins` are the edges of a picture's
+    bins. They match the resolution of the records (whole minutes, tens of degrees), because narrower bins
+    would draw a comb.
     """
 
     task: Task
@@ -72,7 +73,7 @@ def demo_tasks(epsilon: float) -> tuple[Task, Task, Task]:
 def demo_fleets(epsilon: float, limit: int | None = None) -> tuple[Fleet, Fleet]:
     """Read the records as two fleets: one of flights and one of the hours of weather stations.
 
-    `limit` is the number of records of each fleet, spread evenly over the year; all unless given.
+    `limit` is the number of records of each fleet, spread evenly over the year; by default, all records.
     """
     delay, departure, wind = demo_tasks(epsilon)
     flights = _thinned(read_records("flights.csv.zip", ["sched_dep_time", "arr_delay"]), limit)

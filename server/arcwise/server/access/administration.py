@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from arcwise.server.store import Store, StoredKey
 
 MAX_TASK_BYTES = 8 << 20
-"""A table of a megabyte of integers takes some three megabytes as decimal digits."""
+"""Most bytes of a task's file: a table of a megabyte of integers takes some three megabytes as digits."""
 
 _MOST_COMMAS = 2 * MAX_CODES + 1000
 _MOST_BEGUN = 1000

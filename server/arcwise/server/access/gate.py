@@ -74,7 +74,7 @@ class Actor(NamedTuple):
             return []
         if self._named is None:
             return list(task_ids)
-        named = frozenset(self._named)  # a set, because thousands of tasks may be looked up among thousands
+        named = frozenset(self._named)  # a set, because both may have thousands of ids
         return [task_id for task_id in task_ids if task_id in named]
 
 
@@ -90,7 +90,7 @@ class Gate:
     def __init__(
         self,
         *,
-        open: bool | None,  # noqa: A002 (the word that people write)
+        open: bool | None,  # noqa: A002 (the name of the setting)
         per_key: int = 0,
         per_address: int = 0,
         public_url: str = "",

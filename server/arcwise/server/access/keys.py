@@ -29,10 +29,10 @@ def new_key(
     """Make a key; return its text, to be shown once, and the entry that a store keeps.
 
     A key is ``arcwise_SCOPE_ID_SECRET``: the prefix lets scanners of source code find keys that were
-    published by mistake, the id finds its row, and the secret is 256 random bits. A plain SHA-256 is enough
-    for it: slow hashes protect passwords that people choose, but nobody can guess 256 bits. `tasks` are the
-    ids (hex) of the tasks that the key is valid for, or None for all, as for every admin or metrics key.
-    `label` has up to 200 printable characters, and `now` is in Unix seconds.
+    published by mistake, the id locates the key's entry in the store, and the secret is 256 random bits. A
+    plain SHA-256 is enough: slow hashes protect passwords that people choose, but nobody can guess 256 bits.
+    `tasks` are the ids (hex) of the tasks that the key is valid for, or None for all, as for every admin or
+    metrics key. `label` has up to 200 printable characters, and `now` is in Unix seconds.
     """
     if scope not in SCOPES:
         raise ParameterError(f"scope must be one of {', '.join(SCOPES)}; got {scope!r}")

@@ -111,7 +111,7 @@ class Shares:
         self._last: dict[str, int] = {}
 
     def turn(self, reader: str) -> int:
-        """Return the turn of a reader's next question: after its earlier ones, level with others' first."""
+        """Return the turn of a reader's next question: one after its last turn, or after the present turn."""
         turn = self._last[reader] = max(self._last.get(reader, 0), self._now) + 1
         return turn
 

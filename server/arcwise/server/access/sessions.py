@@ -131,7 +131,7 @@ class Sessions:
             )
 
     async def begin(self, scope: Scope, key: StoredKey) -> str:
-        """Begin a session with a new token and end the request's session; return the value of Set-Cookie.
+        """End the session of the request and begin one with a new token; return the value of Set-Cookie.
 
         Raises `StoreError` when the store cannot be written.
         """
@@ -187,7 +187,7 @@ class Sessions:
         return session
 
     def _is_live(self, session: StoredSession) -> bool:
-        """Return whether a session is valid; a session last seen in the future would outlive its limits."""
+        """Return whether a session is valid; it is not if its last use lies in the future."""
         now = self._clock.time()
         seen = session.seen <= now + _AHEAD_SECONDS and now < session.seen + self._idle_seconds
         return seen and now < session.ends

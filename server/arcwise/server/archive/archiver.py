@@ -1,10 +1,10 @@
 """Moves the batches that wait in a store to files, so that each is in exactly one file, even after a crash.
 
-A batch waits from the commit that counts it. Only one process writes at a time. This writer takes waiting
-batches and notes in the store which files it begins. It writes each file under a temporary name, syncs it,
-renames it and syncs the folder. Then it deletes the written batches from the waiting ones, and deletes the
-note. After a crash the next writer reads the note first. If a noted file has its final name, its batches are
-deleted from the waiting ones. Otherwise the file counts as never begun.
+A batch begins to wait with the commit that counts it. Only one process writes at a time. This writer takes
+waiting batches and notes in the store which files it begins. It writes each file under a temporary name,
+syncs it, renames it and syncs the folder. Then it deletes the written batches from the waiting ones, and
+deletes the note. After a crash the next writer reads the note first. If a noted file has its final name, its
+batches are deleted from the waiting ones. Otherwise the file counts as never begun.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 _log = logging.getLogger("arcwise.server")
 
 _PAGE = 10_000
-"""Batches that are read in one query, so that others can read in between."""
+"""Most batches that are read in one query; other processes can read between two queries."""
 _MOST_BATCHES = 250_000
 _MOST_BYTES = 64 << 20
 """Limits on the batches of one write, which are all in memory; when this many wait, the next write begins."""
 _TICK_SECONDS = 5.0
-"""Seconds between two checks of how many bytes wait, and of whether another writing process has ended."""
+"""Seconds between two checks: how many bytes wait, and whether another process still writes."""
 _LAST_SECONDS = 3.0
-"""Seconds that an ending process waits for another process that writes."""
+"""Seconds that an ending process waits for another process to finish writing."""
 _STOP_SECONDS = 30.0
 
 
@@ -88,14 +88,14 @@ class Archiver:
         self._thread.start()
 
     def stop(self) -> None:
-        """Write the waiting batches, if that takes at most half a minute, and end."""
+        """Write the waiting batches, if that takes at most half a minute, and end the thread."""
         self._stopping = True
         self._wake.set()
         self._thread.join(_STOP_SECONDS)
 
     @property
     def waiting(self) -> StagedSize:
-        """The size of the waiting batches: of all workers some seconds ago, plus this worker's since then."""
+        """The size of the waiting batches: those of all workers some seconds ago, and this worker's since."""
         with self._counting:
             return StagedSize(*map(sum, zip(self._looked, self._since, strict=True)))
 

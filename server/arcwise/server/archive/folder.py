@@ -1,6 +1,6 @@
 """The folder of an archive: Parquet files that are complete or absent, for one writer at a time.
 
-``DIR/<task id>/<epoch>/<random name>.parquet``, one row a batch: `task_id` (text), `epoch` (int64),
+``DIR/<task id>/<epoch>/<random name>.parquet``, with a row for each batch: `task_id` (text), `epoch` (int64),
 `batch_id` (16 bytes) and `codes` (list of uint16). Rows are shuffled, and the time of a file is the beginning
 of its epoch.
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from arcwise.wire import Batch
 
 _MARKER = "_arcwise_archive"
-"""File with the id of the archive and a digest of its store. Engines read no names that begin with _ or ."""
+"""File with the id of the archive and a digest of its store. Engines skip names that begin with _ or ."""
 _MARKER_BYTES = 100
 _ID_LENGTH = 64
 _DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
@@ -179,8 +179,8 @@ class Folder:
     def ids(self, file: ArchiveFile) -> set[bytes] | None:
         """Return the ids of the batches in a file: empty if it does not exist, and None if it was set aside.
 
-        Leftovers of a crash are deleted. A file that cannot be read completely gets a name that no engine
-        reads.
+        A temporary file that a crash left is deleted. A file that cannot be read completely gets a name that
+        no engine reads.
         """
         name = f"{file.name}.parquet"
         with suppress(FileNotFoundError), self._epoch(file) as folder:
@@ -286,7 +286,7 @@ def _ids(name: str, folder: int) -> set[bytes]:
 
 
 def _is_ours(whole: Any) -> bool:
-    """Return whether a file has the columns of servers' files, and no more rows or values than they have."""
+    """Return whether a file has the columns of servers' files, and not too many rows or values."""
     import pyarrow as pa
 
     found = {each.name: each.type for each in whole.schema_arrow}

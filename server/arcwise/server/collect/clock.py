@@ -1,6 +1,7 @@
-"""The server's clock, and the believed time, which closes epochs: the clock's time, unless it jumped ahead.
+"""The server's clock, and the believed time, which decides when epochs close.
 
-Closed epochs stay closed, so a clock that jumps ahead, even for an hour, must not close the present.
+The believed time is the clock's time, except after the clock jumped ahead. Closed epochs stay closed, so a
+clock that jumps ahead, even for an hour, must not close the present epoch.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 _RATE = 2.0
 """Most seconds by which the believed time rises towards the machine's clock in one second."""
 _STEP_SECONDS = 60
-"""Least step by which the stored time is raised: a commit a minute, for any number of workers."""
+"""Least step by which the stored time is raised: one commit a minute, for any number of workers."""
 
 
 class Clock(Protocol):
@@ -32,13 +33,13 @@ class Clock(Protocol):
 
 
 class EpochClock:
-    """The machine's clock, and the believed time, which closes epochs.
+    """The machine's clock, and the believed time, which decides when epochs close.
 
     The store keeps the latest time ever believed, which rises towards the machine's clock by at most two
     seconds for each second that a worker runs. The believed time is the lower of this latest time and the
     machine's time. When the machine's clock is set back, the believed time follows immediately. After a jump
-    ahead, or a time without a server, it rises slowly. Several workers are no faster than one, because each
-    starts from the time in the store.
+    ahead, or a time without a server, it rises slowly. Several workers do not raise it faster than one
+    worker, because each starts from the time in the store.
     """
 
     def __init__(self, clock: Clock = time) -> None:
@@ -72,18 +73,18 @@ class EpochClock:
 
     @property
     def unsure_until(self) -> float | None:
-        """The end, in Unix seconds, of a period in which this store may have been a backup; None without one.
+        """The end, in Unix seconds, of a period in which this store may have been an unused backup, or None.
 
         A restored store has the believed time of its backup, and looks like a store without a server since
         then. The original store may have released the epochs that closed in between. If the clock is behind
-        at first, the gap shows only when the clock is corrected. So a jump ahead counts as such a period,
-        too.
+        at first, this gap shows only when the clock is corrected. So the time that a jump ahead skips counts
+        as such a period, too.
         """
         with self._lock:
             return self._unsure_until
 
     def _reached(self, now: float) -> float:
-        """Return the latest time that was believed, raised towards the machine's time but never above it."""
+        """Return the latest believed time, which rises towards the machine's time but not above it."""
         with self._lock:
             if self._latest is None:
                 return now
@@ -93,8 +94,8 @@ class EpochClock:
         """Take over the time that other workers believed, and store the time that this worker believes.
 
         `is_empty` says that no report is counted yet. Then there is nothing to close, and the machine's time
-        is used as it is, because many machines start with a wrong time. Raises `StoreError` when the store
-        cannot be read or written; the believed time still goes on.
+        replaces the stored time, which may be wrong, because many machines start with a wrong time. Raises
+        `StoreError` when the store cannot be read or written; the believed time still advances.
         """
         now = self._clock.time()
         reached = self._reached(now)  # in a worker that has just started, the machine's time

@@ -1,4 +1,4 @@
-"""Means to save time of the event loop: turns, awaitables that start immediately, requests that bypass ASGI.
+"""Ways to save the event loop's time: turns, awaitables that start immediately, requests that bypass ASGI.
 
 In each pass of the loop only a few of the waiting requests begin, so that reports go on. A call that never
 waits needs no deadline. Fully received requests bypass ASGI: a task, ASGI's messages and uvicorn's way of
@@ -35,7 +35,7 @@ class Turns:
     a report would wait for seconds. Only the beginning of a request waits for a turn, so a slow request does
     not keep others from beginning.
 
-    In each pass `at_once` requests begin. While reports wait for the store, as `busy` says, the next turn
+    In each pass `at_once` requests begin. While `busy` says that reports wait for the store, the next turn
     comes after `pause` seconds: the store's thread needs the interpreter, and a loop that never rests gives
     it up only every 5 ms. The store's thread gives up the interpreter at each statement, so with a pause
     shorter than its commit it waits for the loop again and again.

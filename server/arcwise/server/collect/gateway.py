@@ -84,7 +84,7 @@ class Gateway:
         return encode_key_configs([self._keys[0].config])
 
     def taker(self, scope: Scope) -> Taker | None:
-        """Return the function that takes a fully received request to the gateway; None for others."""
+        """Return the function that takes a fully received request to the gateway; None for other requests."""
         return self.take if scope["method"] == "POST" and scope["path"] == GATEWAY_PATH else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -115,7 +115,7 @@ class Gateway:
             self._take(scope, body, done)
 
     def _admit(self, scope: Scope) -> None:
-        """Refuse requests of other media types, and rate-limit all senders but relays, which limit theirs."""
+        """Refuse other media types, and rate-limit all senders except relays, which limit their clients."""
         if exact_address_of(scope) not in self._relays:
             self._ingest.gate.slow_down_address(scope)
         _check_type(scope)

@@ -1,7 +1,7 @@
-"""The file of a gateway's private keys: outside the store, so that its backups cannot open recorded requests.
+"""The file of a gateway's private keys. Backups of the store lack it, so they cannot open recorded requests.
 
 JSON, the newest key first: ``{"keys": [{"key_id": 1, "private_key": HEX, "until": null}]}``. A replaced key
-opens requests until the Unix time in `until`, so that apps that ship with this key can go on.
+opens requests until the Unix time in `until`, so that apps that ship with this key continue to work.
 """
 
 from __future__ import annotations

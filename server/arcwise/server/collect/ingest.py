@@ -58,7 +58,7 @@ def task_in(path: str) -> str | None:
 
 
 def task_in_end(path: str) -> str | None:
-    """Return the id in a path that ends as `task_in` requires; a proxy may strip the part before it."""
+    """Return the id in a path that ends as `task_in` requires; a proxy may strip what comes before it."""
     return task_in(path[-_PATH_LENGTH:])
 
 
@@ -136,7 +136,7 @@ class Ingest:
             await self.answer(outcome, scope, receive, send)
 
     async def answer(self, outcome: Outcome | Exception, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request with the outcome of its batch, or with the error that prevented one."""
+        """Answer a request with the outcome of its batch, or with the error that prevented an outcome."""
         if outcome in _COUNTED:
             await COUNTED(scope, receive, send)
             return
@@ -153,7 +153,7 @@ class Ingest:
             if isinstance(outcome, Exception) and outcome is not problem:
                 raise outcome  # the server logs it
         finally:
-            del outcome  # else the error and this frame would keep each other until a collection
+            del outcome  # otherwise this frame and the error would keep each other in memory
 
     def taker(self, scope: Scope) -> Taker | None:
         """Return the function that takes a fully received report; None if the request is not a report."""
@@ -170,7 +170,7 @@ class Ingest:
             done(self.refusal(error, body))
 
     def refusal(self, error: Exception, body: bytes) -> ASGIApp:
-        """Return an app that answers a refused request: in turn, unless a large body would stay in memory."""
+        """Return an app that refuses a request: in turn, or immediately if its body takes much memory."""
         if isinstance(error, Problem):
             error = error.with_traceback(None)  # its frames would keep the bytes that were read
         return partial(self._answer_in_turn if len(body) <= SMALL_BODY else self.answer, error)
@@ -225,7 +225,7 @@ class Ingest:
         return batch, rules.codes
 
     def _ahead(self, task_id: str, last: int) -> Problem:
-        """Return the problem of a batch after the `last` accepted epoch: one of the two clocks is wrong."""
+        """Return the problem of a batch after the `last` accepted epoch, which a wrong clock causes."""
         if self._clock.is_behind or self._catalogue.newest.get(task_id, last) > last:
             return Problem(
                 503,

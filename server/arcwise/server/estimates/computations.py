@@ -72,7 +72,7 @@ def picture(document: Mapping[str, Any], form: str) -> bytes:
 
 
 _VALUES = {"mean", "direction"}
-"""Fields of a comparison: it has at least one of them if it has numbers."""
+"""Fields of a comparison's document; a comparison that has numbers has at least one of these."""
 
 
 def _result(document: Mapping[str, Any]) -> Any:

@@ -26,14 +26,14 @@ _MAX_COUNTS = 1 << 22
 
 _MAX_WHOLE_POINTS = 60
 _MAX_WHOLE_COUNTS = 20_000
-"""Limits of a series with a whole estimate for each point: on the points with reports, and on their counts.
+"""Most points with reports, and most counts of these, in a series with a whole estimate for each point.
 Such a series takes some fifteen seconds of a core at most."""
 
 
 class Part(NamedTuple):
     """A point of a series, or the only estimate of an answer.
 
-    A block of epochs counts in the part in which it begins: `epochs` are those of its blocks that have
+    A block of epochs counts in the part in which it begins: `epochs` are the epochs of its blocks that have
     reports, and `across` holds the first and last epoch of each block that crosses an end of `span`.
     `withheld` is the number of reports in epochs of the span that are in no block.
     """
@@ -62,7 +62,7 @@ def in_whole_blocks(
 
 
 def epochs_needed(task: Task, span: Span | None, days: int) -> Span:
-    """Return the epochs whose numbers of reports `parts_of` needs, with those of blocks that cross an end."""
+    """Return the epochs whose numbers of reports `parts_of` needs, including blocks that cross an end."""
     first, last = span or Span()
     size = epochs_in(days, task)
     return Span(None if first is None else max(first - size, 0), None if last is None else last + size)
@@ -73,10 +73,10 @@ def parts_of(  # noqa: PLR0917
 ) -> list[Part]:
     """Return the parts of an answer; this needs only the number of reports of each epoch.
 
-    `every` is the length of a point in epochs or months, or 0 for a single estimate. Everything shown, and
-    the difference of any two things shown, has at least `least` reports. If `least` is above 1, epochs are
-    shown together in blocks of `days` days, counted from a Monday. Raises a 422 `Problem` when there are more
-    points than a series of this task may have.
+    `every` is the length of a point in epochs or months, or 0 for a single estimate. Every estimate that is
+    shown, and the difference of any two of them, has at least `least` reports. If `least` is above 1, epochs
+    are shown together in blocks of `days` days, counted from a Monday. Raises a 422 `Problem` when there are
+    more points than a series of this task may have.
     """
     size, anchor = block_size(task, least, days)
     blocks = blocks_of(reports, least, size=size, anchor=anchor)
@@ -105,7 +105,7 @@ def parts_of(  # noqa: PLR0917
 def check_points(task: Task, question: Question, filled: int) -> None:
     """Refuse a series that needs a whole estimate for each of too many points with reports.
 
-    Raises a 422 `Problem`, also when no interval has the level that these points need together.
+    Raises a 422 `Problem`. It also does so when no interval has the level that these points need together.
     """
     if not (
         question.between or question.quantiles or question.origin is not None or question.target == "users"

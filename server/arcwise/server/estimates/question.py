@@ -130,7 +130,7 @@ _PARAMETERS: Final = {
 
 _EPOCHS = ("from", "to")
 REPEATED = ("reports_per_device", "memoised")
-"""Parameters of all questions except "plan", which say that a device may have reported more than once."""
+"""Parameters, in all questions except "plan", for devices that may have reported more than once."""
 
 _ESTIMATE = (*_EPOCHS, "level", "share", "target", *REPEATED, "bands", "origin")
 
@@ -310,7 +310,7 @@ class _Reader:
         return self.number("origin", "a finite number", lambda x: math.isfinite(x / domain.length))
 
     def shares(self, texts: list[str]) -> tuple[tuple[float, float], ...]:
-        """Return the pairs of values that shares were requested for, each once."""
+        """Return the pairs of values that shares were requested for, each pair once."""
         if len(texts) > MAX_SHARES:
             raise _invalid(f"share must be given at most {MAX_SHARES} times.")
         found: dict[tuple[float, float], None] = {}

@@ -1,4 +1,4 @@
-"""Estimates for readers: one at a time, off the event loop, and cached per counts."""
+"""Estimates for readers: one at a time, off the event loop, and cached until the counts change."""
 
 from __future__ import annotations
 
@@ -76,10 +76,10 @@ class Estimates:
     change. Readers can ask any number of other questions, so only a few of their answers are kept.
 
     Every estimate or point that is shown, and the difference of any two of them, has at least `min_reports`
-    reports; blocks of `min_reports_days` days with fewer are withheld (`blocks_of`). If `is_live` is false
-    for a task, readers see only its released epochs. With `own_process` the thread waits for a process that
-    computes. `measure` returns a context for each computation, from its kind: that of a question, or
-    "picture".
+    reports; blocks of `min_reports_days` days with fewer reports are withheld (`blocks_of`). If `is_live` is
+    false for a task, readers see only its released epochs. With `own_process` the thread waits for a process
+    that computes. `measure` returns a context manager for each computation; it is given the kind of the
+    question, or "picture".
     """
 
     def __init__(
@@ -131,9 +131,9 @@ class Estimates:
 
         `form` is a name in `MEDIA_TYPES` or `PICTURES`, and `known` holds the entity tags that the reader
         has. `other` is the task of the other reports of a difference, by default the same task. The work uses
-        the share of `reader`; all pages have one share, "". Raises `Problem`: 503 when too many
-        questions wait or the store cannot be read, 422 for too many points, 501 for a picture that needs an
-        extra which is not installed.
+        the share of computing time of `reader`; all pages have one share, "". Raises `Problem`: 503 when too
+        many questions wait or the store cannot be read, 422 for too many points, 501 for a picture that needs
+        an extra which is not installed.
         """
         return await self.run(partial(self._answer, task, question, form, known, other), reader)
 
@@ -205,7 +205,7 @@ class Estimates:
             raise
 
     def _make_room(self, reader: str) -> None:
-        """Raise if no further question may wait; in a full line, the busiest reader's last one makes room."""
+        """Raise if no further question may wait; in a full line, the busiest reader's last one gives way."""
         self._line = [each for each in self._line if not each[3].done()]
         heapq.heapify(self._line)
         waiting = Counter(each[2] for each in self._line)
@@ -245,7 +245,7 @@ class Estimates:
         raise StoreError("sources are replaced again and again")
 
     def _look(self, store: Store, task: Task, span: Span | None, every: Any) -> Shown:
-        """Return the counts that readers may see, if no source is replaced or dropped meanwhile.
+        """Return the counts that readers may see; valid only if no source is replaced or dropped meanwhile.
 
         The counts are read after the numbers of reports. If a source were replaced in between, an epoch that
         had enough reports could have too few in its counts.
@@ -353,7 +353,8 @@ class Estimates:
         if self._min_reports > 1:
             document["min_reports"] = self._min_reports
             for each, part in zip(document.get("points", [document]), parts, strict=True):
-                each["withheld"] = part.withheld  # and the blocks that cross the ends of the range
+                each["withheld"] = part.withheld
+                # The blocks that cross the ends of the range.
                 each["joined"] = [list(block) for block in part.across]
             if question.kind == "difference":
                 document["difference"]["withheld"] = shown[1].parts[0].withheld

@@ -111,7 +111,7 @@ def _end_with(server: Connection) -> None:
 
 
 def _warm() -> None:
-    """Load everything that the default estimates load, by making one estimate on each domain."""
+    """Load everything that the default estimates load, by making one estimate on each kind of domain."""
     from arcwise.analysis import estimate
 
     for domain in (Interval(0, 1), Circle(1)):

@@ -178,7 +178,7 @@ class Later:
         return waiting
 
     def _has_room(self, reader: str) -> bool:
-        """Return whether a result may wait, too; in a full line, the busiest reader's last one makes room."""
+        """Return whether a result may wait; in a full line, the busiest reader's last result gives way."""
         if len(self._waiting) < _MAX_WAITING:
             return True
         longest, most = self._of_reader.most_common(1)[0]

@@ -47,7 +47,7 @@ _FIT_SECONDS = 3600.0
 
 _MAX_QUERY = 200
 _LEAST_OF_ID = 6
-"""Digits of an id that find its task; fewer would match too many."""
+"""Least number of digits of an id that find its task; fewer digits would match too many tasks."""
 
 
 class _Known(NamedTuple):

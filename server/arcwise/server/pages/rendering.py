@@ -181,7 +181,7 @@ class Pages:
 
 
 def asset(request: Request) -> Response | None:
-    """Return the file that a URL of a link in pages names, or None if there is no such file."""
+    """Return the static file that a URL in a page names, or None if there is no such file."""
     found = next((each for each in assets().values() if each.url == request.url.path), None)
     if found is None:
         return None

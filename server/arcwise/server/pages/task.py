@@ -60,7 +60,7 @@ _FIELDS = (*_RANGE, "against_from", "against_to", "half_width")
 """Fields of the forms on every page of a task."""
 
 _HEAD = ("n", "withheld", "epochs")
-"""Keys that the document has but the result that is made from it does not."""
+"""Keys of the document that the result made from it does not have."""
 
 _MAX_OTHERS = 500
 _PLAN_LEVEL = 0.95

@@ -18,7 +18,7 @@ class Viewer(NamedTuple):
 
     `session` says whether they logged in and so can log out, `operates` whether they may see the operator
     page, and `writes` whether they may change something there. `logs_in` says whether they see the page
-    without a key, and a key would show more. Their results use the share of computing time of `reader`.
+    without a key although a key would show more. Their results use the share of computing time of `reader`.
     """
 
     actor: Actor

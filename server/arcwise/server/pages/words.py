@@ -24,8 +24,8 @@ class Figure(NamedTuple):
     `name` is its name in `tidy_rows`, such as "mean" or "quantile 0.5", and `label` its name for people.
     `value`, `low` and `high` are as `Value.written` gives them, "" for None, and `interval` as
     `Value.interval_words` gives it. `through` says whether the interval passes the origin of a circle, and
-    `everywhere` whether it is the whole circle, so that the reports do not determine the place. `unit` is ""
-    for a number without a unit.
+    `everywhere` whether it is the whole circle, in which case the reports do not determine the value. `unit`
+    is "" for a number without a unit.
     """
 
     name: str

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _AT_ONCE = 128
 """Most connections that are accepted in a turn: setting them up takes some 20 ms."""
 _AT_ONCE_WHEN_FULL = 32
-"""Most connections in a turn if each replaces an old one; more would leave little time for answers."""
+"""Most connections in a turn if each replaces an old one; accepting more would delay answers."""
 _PAUSE_SECONDS = 1.0
 """Pause when no file or no memory is left for another connection."""
 
@@ -28,7 +28,7 @@ _log = logging.getLogger("arcwise.server")
 
 
 class Acceptor:
-    """Gives each connection a protocol; accepts fewer per turn while each replaces an old one (`is_full`)."""
+    """Gives each connection a protocol; if `is_full`, each replaces an old one, and a turn accepts fewer."""
 
     def __init__(
         self,

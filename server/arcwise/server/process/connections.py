@@ -35,25 +35,25 @@ if TYPE_CHECKING:
 _MAX_HEAD_BYTES = 32 << 10
 """Most bytes of the path and the fields of a head, with the trailers of its body."""
 _MAX_FIELDS = 100
-"""Most fields of a head and its trailers: each is a call and some 150 bytes of memory, even if short."""
+"""Most fields of a head and its trailers: each costs a call and some 150 bytes of memory, even if short."""
 _FIELD_BYTES = len(b": \r\n")
 """Bytes of a field besides its name and value."""
 _MAX_CHUNKS = 8 << 10
-"""Most chunks of a body, as each is a call: the largest body, a task, then has chunks of 1 KiB on average."""
+"""Most chunks of a body, as each costs a call; the largest body, a task, then has chunks of about 1 KiB."""
 _FREE_CHUNKS = 256
 """Chunks of any length that are allowed; after these, one more chunk for every `_CHUNK_BYTES` bytes."""
 _CHUNK_BYTES = 256
 _STEP = 4 << 10
 """Most bytes that the parser is given in one call; it gets bytes only up to the first empty line."""
 _EMPTY_LINE = b"\r\n\r\n"
-"""Ends every head. So bytes up to the first empty line have at most one request after an unanswered one."""
+"""The end of every head: bytes up to the first one hold at most one request after an unanswered one."""
 _LINE_END = b"\r\n"
 _MAX_LINES = _MAX_FIELDS + 3
-"""Lines of a head with the most fields, with its first line and an empty line before and after it."""
+"""Lines of the longest head: its fields, its first line, and an empty line before and after the head."""
 _FEW_LINES = 32
 """Most lines of a part that is not costly. More lines cost more calls than a report, so reports go first."""
 _MAX_UNREAD_BYTES = 64 << 20
-"""Most bytes that wait to be parsed, without 16 KiB of each connection; beyond that, larger ones are cut."""
+"""Most bytes that wait to be parsed, plus 16 KiB per connection; above it, a connection with more is cut."""
 _SMALL = 16 << 10
 _NEW_SECONDS = 0.5
 """Seconds that a new connection has to send a request with a valid key, before it may give way to another."""
@@ -124,7 +124,8 @@ def bounded_protocol(
     `count` is called with a reason for every connection that the server closes before its client does:
     "invalid", "long-head", "slow-head", "slow-body", "many-chunks", "unread", "no-room", "made-room" or
     "too-many". `taker` returns a function that takes a fully received request past ASGI, or None to pass the
-    request to the app in any case. `clock` gives the seconds of this thread, to measure the time for parsing.
+    request to the app in any case. `clock` returns the seconds that this thread has used, to measure the time
+    for parsing.
     """
     unread = SlowReaders(bounds.answer_seconds, bounds.max_unread_bytes, lambda: count("unread"))
     heads = _Heads()

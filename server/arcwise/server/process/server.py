@@ -1,4 +1,4 @@
-"""Runs uvicorn for one app on one socket, until SIGINT or SIGTERM, and logs the first lines."""
+"""Runs uvicorn for one app on one socket, until SIGINT or SIGTERM, and logs the start."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class _Server(uvicorn.Server):
 
 
 def _forwarded(taker: Callable[[Scope], Taker | None], trusted: list[str]) -> Callable[[Scope], Taker | None]:
-    """Return `taker` for use behind proxies: senders get the addresses that the headers name."""
+    """Return `taker` for use behind proxies: a sender's address is taken from the headers of the proxy."""
 
     async def nothing(_scope: Any, _receive: Any, _send: Any) -> None:
         pass

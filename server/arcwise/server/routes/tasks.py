@@ -65,7 +65,7 @@ _FILES: dict[str, tuple[Kind, tuple[str, ...]]] = {
 
 _JSON_ONLY = ("fit", "plan")
 _DRAWN_CSP = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
-"""Policy of a picture that is opened by itself: it can do nothing."""
+"""Content security policy of a picture that is opened by itself: the picture can load and run nothing."""
 
 
 def asked_task(runtime: Runtime, request: Request, text: str) -> Task:

@@ -98,7 +98,7 @@ def migrate_store(url: str, *, to: int | None = None, dry_run: bool = False) -> 
     Raises
     ------
     ParameterError
-        When the URL names no store that this version has, or `to` is no schema that the store can have.
+        When the URL names no store that this version has, or the store cannot be brought to schema `to`.
     StoreError
         When the store cannot be opened or migrated; it stays as it was.
     """

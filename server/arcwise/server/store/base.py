@@ -53,7 +53,7 @@ class Store(ABC):
     Sessions and the audit log record who logged in and what they changed. An export includes neither.
 
     `add` is called from one thread at a time; everything else may be called from any thread at any time.
-    Every method raises `StoreError` when the store cannot do its work; acknowledged data stays.
+    Every method raises `StoreError` when the store cannot do its work; data that it acknowledged is kept.
 
     Parameters
     ----------
@@ -84,7 +84,8 @@ class Store(ABC):
     def secret(self) -> bytes:
         """32 random bytes drawn when the store was made, the same for every process that opens it.
 
-        They are the key of the hashes of counts in what readers see. They are never exported or merged.
+        They are the key for the hashes of counts that readers receive, such as entity tags. They are never
+        exported or merged.
         """
 
     @abstractmethod
@@ -144,14 +145,14 @@ class Store(ABC):
 
     @abstractmethod
     def add(self, batches: Sequence[Batch]) -> list[Outcome]:
-        """Count the batches whose id is new to their task, durably, and either all of these or none.
+        """Durably count the batches with ids that are new to their tasks: either all of these or none.
 
-        When this returns, counted batches survive a crash of the process and of the machine. If batches have
-        the same id, the first is counted, also within one call. The caller has checked the codes against the
-        task.
+        When this returns, counted batches survive a crash of the process and of the machine. If several
+        batches have the same id, only the first is counted, even within one call. The caller has checked the
+        codes against the task.
 
         After a `StoreError` it is not always known whether the batches were counted (a connection may break
-        between the commit and its reply). The same batches can be added again, and count once.
+        between the commit and its reply). Then add the same batches again: each counts only once.
 
         Returns
         -------
@@ -168,7 +169,7 @@ class Store(ABC):
     def counts_by_epoch(self, task: Task) -> dict[int, IntArray]:
         """Return the number of reports per code, shape (K,), for every epoch that has reports.
 
-        The result takes 8 * K bytes per epoch; `sums` and `reports_by_epoch` take less.
+        With K codes, the result takes 8 * K bytes per epoch; `sums` and `reports_by_epoch` take less.
         """
 
     @abstractmethod
@@ -177,7 +178,7 @@ class Store(ABC):
     ) -> dict[int, int]:
         """Return the number of reports of every epoch that has reports, in ascending order of epochs.
 
-        This transfers only two numbers per epoch, for any number of codes.
+        This transfers only two numbers per epoch, regardless of the number of codes.
 
         Parameters
         ----------
@@ -191,8 +192,8 @@ class Store(ABC):
     def sums(self, task: Task, groups: Mapping[int, int] | None = None, rows: int = 1) -> IntArray:
         """Return the number of reports per code, added up over groups of epochs, shape (rows, K).
 
-        All counts are of the same moment. Epochs are read one after the other, so that memory is bounded by
-        the size of the result, for any number of epochs.
+        All counts are as of the same moment. Epochs are read one after the other, so that memory depends on
+        the size of the result and not on the number of epochs.
 
         Parameters
         ----------
@@ -207,27 +208,29 @@ class Store(ABC):
 
     @abstractmethod
     def report_count(self, task: Task) -> int:
-        """Return the number of counted reports, including those of sources. Cheap, as no counts are read."""
+        """Return the number of counted reports, including those of sources. Cheap: this reads no codes."""
 
     @abstractmethod
     def revision(self, task: Task) -> tuple[int, int]:
         """Return two numbers, at least one of which changes whenever the task's counts change.
 
-        They are `report_count`, and how often any source of any task was replaced or dropped. This is cheap,
-        because no counts are read. Read it before the counts that it describes; they may be newer.
+        They are `report_count`, and the number of times that a source, of any task, was replaced or dropped.
+        This is cheap, because no counts per code are read. Read the revision before the counts that it
+        describes: then the counts may be newer than the revision, but never older.
         """
 
     @abstractmethod
     def prune(self, task: Task, before: int) -> int:
         """Delete the ids of batches of epochs below `before`; return the number of deleted ids. Counts stay.
 
-        The deletion is recorded in the same transaction: batches of those epochs are `CLOSED` from then on,
-        or a replay would be counted again. Closed epochs stay closed, for any later `before`. The last day
-        before the newest epoch with reports is never closed, because devices may be a day ahead.
+        The deletion is recorded in the same transaction: from then on batches of those epochs are `CLOSED`,
+        because a replay would otherwise be counted again. Closed epochs stay closed, even if a later call has
+        a lower `before`. The last day before the newest epoch with reports is never closed, because the
+        clocks of devices may be a day ahead.
         """
 
     def release(self, task: Task, before: int, *, least: int = 1, unsure_before: int = 0) -> Closing:
-        """Close epochs, and decide for ever which of them are released; delete the ids of their batches.
+        """Close epochs, decide permanently which of them are released, and delete the ids of their batches.
 
         A decision is never changed: a released epoch is frozen, and an epoch that was not released stays
         unreleased. Nothing happens while the task has no report at all. Unlike `prune`, this closes epochs up
@@ -253,13 +256,13 @@ class Store(ABC):
         raise StoreError(f"{type(self).__name__} cannot release closed epochs")
 
     def decided(self, task: Task) -> Decided:
-        """Return how far releases are decided; the result changes whenever `released` changes. Cheap."""
+        """Return how far releases are decided; this changes whenever `released` changes. Cheap."""
         return Decided(0, 0)
 
     def released(self, task: Task, first: int | None = None, last: int | None = None) -> dict[int, int]:
         """Return the reports of the released epochs from `first` to `last`, in order; None means no limit.
 
-        Epochs below an earlier `decided` change only by a merge or by `delete_data`.
+        Among the epochs that were already decided, only a merge or `delete_data` changes which are released.
         """
         return {}
 
@@ -272,13 +275,14 @@ class Store(ABC):
         *,
         now: int | None = None,
     ) -> SourceReport:
-        """Replace the counts of a source, which were made elsewhere, such as in a lake. All or nothing.
+        """Replace the counts of a source, which were made elsewhere, such as in a data lake; all or nothing.
 
         The counts of a task and epoch replace the counts that this source had. They are added to the counts
-        of the server and of other sources. An epoch that is not in `counts` stays as it was. If all its
-        batches are now in other open epochs, it is emptied. To empty an epoch, give zeros. Nothing changes in
-        a closed epoch or an epoch of a closed task; the returned report lists the changes that were left out.
-        The ids of the batches become known until they are pruned: the server treats such a batch as a replay.
+        of the server and of other sources. An epoch that is not in `counts` stays as it was, or is emptied if
+        all its batches are now in other open epochs. To empty an epoch yourself, give zeros. Nothing changes
+        in a closed epoch or an epoch of a closed task; the returned report lists the changes that were left
+        out. The ids of the batches become known until they are pruned: the server treats such a batch as a
+        replay.
 
         Parameters
         ----------
@@ -287,7 +291,7 @@ class Store(ABC):
         counts
             The number of reports per code, shape (K,), by the id of a task (32 bytes) and epoch.
         batch_ids
-            The task, the epoch and the id of every batch in the counts, in any order, each once in its task.
+            The task, the epoch and the id of every batch in the counts, in any order; no id twice in a task.
             The batch ids are read once, before anything is locked. Ids of closed epochs are ignored.
         now
             The time in Unix seconds; None means the machine's time.
@@ -295,10 +299,10 @@ class Store(ABC):
         Raises
         ------
         ParameterError
-            When a batch is already counted by the server, by another source, or by this source in an epoch
-            that is closed, or that has other batches and is not in `counts`. The message has the numbers of
-            such batches, with their tasks and epochs. Also raised when a task is unknown, counts have the
-            wrong shape or values, or ids do not fit the counts.
+            When a batch is already counted: by the server, by another source, or by this source in an epoch
+            that stays as it is. Such an epoch is closed, or it has other batches and is not in `counts`. The
+            message has the numbers of such batches, with their tasks and epochs. Also raised when a task is
+            unknown, counts have the wrong shape or values, or ids do not fit the counts.
         """
 
     @abstractmethod
@@ -346,13 +350,14 @@ class Store(ABC):
 
     @abstractmethod
     def clock(self) -> int | None:
-        """Return the latest time that a server believed, in Unix seconds; None before the first server."""
+        """Return the latest time that a server believed (`EpochClock`), in Unix seconds, or None."""
 
     @abstractmethod
     def advance_clock(self, to: int, *, reset: bool = False) -> int:
-        """Store a time that a server believed, in Unix seconds; return the latest time ever stored.
+        """Store a time that a server believed (`EpochClock`), in Unix seconds; return the latest stored time.
 
-        With `reset`, forget earlier times; nothing may have been counted yet that these could have closed.
+        With `reset`, forget earlier times. This is only for a store without reports: the earlier times may
+        have closed the epochs of its reports.
         """
 
     @abstractmethod
@@ -389,7 +394,7 @@ class Store(ABC):
 
     @abstractmethod
     def see_session(self, digest: bytes, now: int) -> None:
-        """Record that a session was used at `now`, in Unix seconds; a later known time stays.
+        """Record that a session was used at `now`, in Unix seconds, unless a later time is already stored.
 
         Nothing happens if there is no such session: an ended session does not come back.
         """
@@ -431,7 +436,7 @@ class Store(ABC):
 
     @abstractmethod
     def prune_actions(self, before: int) -> int:
-        """Delete the entries from before a time, in Unix seconds; return the number of deleted entries."""
+        """Delete the entries of the audit log from before a time, in Unix seconds; return their number."""
 
     @abstractmethod
     def remember(self, name: str, value: int) -> None:
@@ -443,7 +448,7 @@ class Store(ABC):
 
     @abstractmethod
     def export(self, *, ids: bool) -> Generator[Record, None, None]:
-        """Yield tasks and counts, all of one moment: a `Header`, then each task with its data.
+        """Yield tasks and counts, all as of one moment: a `Header`, then each task with its data.
 
         Keys, sessions, the audit log and the store's own numbers are not included.
 
@@ -497,7 +502,7 @@ class Store(ABC):
 
     @abstractmethod
     def vacuum(self) -> None:
-        """Free the space that pruning and rewriting left. Writers may have to wait.
+        """Free the space that pruning and rewriting left unused. Writers may have to wait.
 
         Raises `StoreError` when that is not possible now, for example during a long read.
         """

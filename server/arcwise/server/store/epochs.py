@@ -1,4 +1,4 @@
-"""Limits on epochs that follow from devices' clocks, and days in epochs, for a server and its store."""
+"""Limits on the epochs that a server accepts and a store closes; they follow from devices' clocks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LEAST_RETENTION_DAYS = 1
 def last_closable(task: Task, newest: int) -> int:
     """Return the first epoch that a store may not close, if `newest` is its newest epoch with reports.
 
-    The present is never closed. It may be behind `newest`, because devices' clocks may be ahead.
+    The present epoch is never closed. It may be below `newest`, because devices' clocks may be ahead.
     """
     return newest - epochs_in(DAYS_AHEAD, task)
 

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 _FORMAT = 1
 _MOST = 2**62
 _MOST_READ = 2**63
-"""Larger numbers than any store accepts; a merge refuses such numbers with its own messages."""
+"""No store accepts numbers this large; smaller ones are left to the merge, which has better messages."""
 _MAX_EPOCH = 2**32
 _LONGEST_LINE = 1 << 26
-"""Characters. Lines with tasks are the longest: tasks over HTTP take at most 8 MiB, files may take more."""
+"""Most characters of a line. The longest lines hold tasks: 8 MiB at most over HTTP, perhaps more in files."""
 
 
 class Header(NamedTuple):

@@ -40,8 +40,9 @@ def checked_incoming(records: Iterable[Record], now: int) -> Generator[Record, N
 def taken_clock(clock: int | None, now: int) -> int:
     """Return the clock that a store without one takes over from a store that releases epochs.
 
-    It is never later than `now`, and at most `GAP_SECONDS` + 1 earlier. A server then withholds all epochs
-    that closed since the export, and the believed time does not need months to reach the present.
+    The result is never later than `now`, and at most `GAP_SECONDS` + 1 earlier. A server then withholds all
+    epochs that closed since the export, and its believed time (`EpochClock`) does not need months to reach
+    the present.
     """
     return min(max(clock or 0, now - GAP_SECONDS - 1), now)
 
@@ -148,7 +149,7 @@ class _Incoming:
             )
 
     def end_task(self) -> None:
-        """Raise `ParameterError` unless released epochs have the reports that they were released with."""
+        """Raise `ParameterError` unless each released epoch has as many reports as at its release."""
         state, self._state = self._state, None
         found: dict[int, int] = {}
         for (epoch, _), reports in self._reports.items():

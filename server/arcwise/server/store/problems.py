@@ -43,7 +43,7 @@ class Brought:
 
 
 def refuse_more_than_most(task_id: str, reports: int) -> None:
-    """Raise `ParameterError` when a task would have more reports than a merge may bring."""
+    """Raise `ParameterError` when a task would have more than `MOST_MERGED` reports after a merge."""
     if reports > MOST_MERGED:
         raise ParameterError(
             f"task {task_id} would have {reports:,} reports; a merge may bring a task to at most "
@@ -127,7 +127,7 @@ def counts_problems(task: Task, rows: Iterable[tuple[int, IntArray]], total: int
 def time_problems(
     task: Task, closed: int | None, open_from: int, newest: int | None, now: float
 ) -> list[str]:
-    """Return a problem for each time of a task that lies in the future, which only a wrong clock causes.
+    """Return a problem for each time of a task that lies in the future; only a wrong clock causes this.
 
     `closed`, `open_from` and `newest` are as in `StoredTask`, and `now` is in Unix seconds.
     """

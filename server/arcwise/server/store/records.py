@@ -47,7 +47,7 @@ class StoredSession:
     digest
         SHA-256 of the token, 32 bytes, unique in the store.
     key_id
-        Id of the key with which the session began.
+        Id of the key that was used to log in.
     created, seen
         When the session began and when it was last used, in Unix seconds.
     ends

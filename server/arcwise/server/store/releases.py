@@ -88,7 +88,7 @@ def release_problems(
 
 
 def closes(connection: SqlConnection, number: int, before: int) -> bool:
-    """Return whether there seem to be epochs to close; `close` looks again when it has the lock."""
+    """Return whether there seem to be epochs to close; `close` checks again when it has the lock."""
     (has_reports,) = connection.row("SELECT EXISTS (SELECT 1 FROM counts WHERE task = :task)", task=number)
     return bool(has_reports) and before > _decided(connection, number).before
 
@@ -137,7 +137,7 @@ def _decided(connection: SqlConnection, number: int) -> Decided:
 
 
 def _set_decided(connection: SqlConnection, number: int, to: Decided) -> None:
-    """Mark the epochs below `before` as decided, and accept no more batches of them."""
+    """Record that the epochs below `to.before` are decided, and accept no more batches of these epochs."""
     connection.change(
         "INSERT INTO decided (task, before, changes) VALUES (:task, :before, :changes)"
         " ON CONFLICT (task) DO UPDATE SET before = excluded.before, changes = excluded.changes",

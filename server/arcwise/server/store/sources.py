@@ -38,9 +38,9 @@ _MOST_NAMED = 5
 class Plan(NamedTuple):
     """The changes that replacing a source will make.
 
-    `open` are the replaced epochs, changed or not: they need the ids of their batches. `changed` has the new
-    counts, shape (K,), of the epochs that change, and `added` the reports that each task with changes gains,
-    by its id. `report` is for the caller.
+    `open` has the replaced epochs that are open, changed or not: the ids of their batches must be given.
+    `changed` has the new counts, shape (K,), of the epochs that change, and `added` the reports that each
+    task with changes gains, by its id. `report` is for the caller.
     """
 
     open: set[Cell]
@@ -123,10 +123,10 @@ def left_epochs(
     batch out of an epoch, which may then be empty. An epoch that would keep some of its batches stays as it
     is: `counts` does not mention it, and a sender that reuses an old id must not empty it.
 
-    `moved` describes the batches that the source has in one epoch and is given in another: the task, the
-    given epoch, the epoch so far, and the number of batches. `batches` is the number of batches that the
-    source has so far in each epoch, at least in the epochs of `moved`. `states` has the first open epoch of
-    each task, and when the task was closed.
+    `moved` describes the batches that the source has in one epoch, and that the new data has in another: the
+    task, the new epoch, the present epoch, and the number of batches. `batches` is the number of batches that
+    the source has so far in each epoch, at least in the epochs of `moved`. `states` has the first open epoch
+    of each task, and when the task was closed.
     """
     gone: dict[Cell, int] = {}
     left: dict[Cell, IntArray] = {}
@@ -311,9 +311,9 @@ class SqlSource(ABC):
     where: ClassVar[str]
     """The condition that selects the rows `c` of counts or of totals that belong to the source."""
     forget: ClassVar[str]
-    """The statement that deletes the ids of replaced epochs that are not given again."""
+    """The statement that deletes those ids of replaced epochs that are not among the given ids."""
     insert: ClassVar[str]
-    """The statement that inserts the given ids of replaced epochs that are not stored yet."""
+    """The statement that inserts those given ids of replaced epochs that are not stored yet."""
 
     def __init__(self, connection: SqlConnection, name: str, *, make: bool = False) -> None:
         if make:
@@ -386,7 +386,7 @@ class SqlSource(ABC):
         """Delete counts and batch ids, or raise if they must stay; return the number of deleted reports."""
         closed, released = (
             self.connection.row(
-                "SELECT count(*) FROM ("  # noqa: S608 (words of ours)
+                "SELECT count(*) FROM ("  # noqa: S608 (no text from outside)
                 f"SELECT DISTINCT c.task, c.epoch FROM counts c JOIN {other} WHERE {self.where}) AS found",
                 place=self.place,
             )[0]

@@ -221,7 +221,7 @@ class SqlStore(StagingStore):
                 open_from=max(open_from, newest + 1),
             )
             for table in ("counts", "total", "batch", "staged", "archive_file", "released"):
-                connection.change(f"DELETE FROM {table} WHERE task = :task", task=number)  # noqa: S608 (words of ours)
+                connection.change(f"DELETE FROM {table} WHERE task = :task", task=number)  # noqa: S608 (our table)
             connection.change("UPDATE decided SET changes = changes + 1 WHERE task = :task", task=number)
             connection.change("UPDATE state SET replaced = replaced + 1")
         return DeletedData(*deleted)

@@ -26,7 +26,7 @@ class Staged(NamedTuple):
 
 
 class StagedSize(NamedTuple):
-    """The number of batches that wait for the archive, and about the number of bytes that they take."""
+    """The number of batches that wait for the archive, and their approximate size in bytes."""
 
     batches: int
     bytes: int
@@ -43,8 +43,9 @@ class ArchiveFile(NamedTuple):
 class StagingStore(Store):
     """A store that can keep the batches that it counts until they are in a file.
 
-    A file is begun before it gets its name, and ended when it is durable. After a crash, the next writer
-    looks for each begun file: if the file exists, the batches in it no longer wait.
+    The store records that a file is begun before the file gets its name, and deletes this record when the
+    file is durable and its batches no longer wait. After a crash, the next writer looks for each begun file:
+    if the file exists, the batches in it no longer wait.
     """
 
     @abstractmethod

@@ -9,7 +9,7 @@ from arcwise.errors import ParameterError
 from arcwise.urls import without_password
 
 _LIKE_A_URL = re.compile(r"^\w{2,}(\+\w+)?(:|//)|@|password", re.IGNORECASE)
-"""Matches text with a scheme longer than the letter of a drive, or with a part before a host."""
+"""Matches text with a scheme of two or more letters (one letter is a drive), an "@", or "password"."""
 
 
 def checked_path(text: str) -> str:

@@ -184,7 +184,7 @@ class Writer:
             _log.exception("failed to store a group of %d batches", len(group))
             outcomes = StoreError(f"the store failed: {type(error).__name__}")
         seconds = time.perf_counter() - start
-        # Before the answers, so that the metrics include a batch once it is answered.
+        # This comes before the answers, so that the metrics include a batch once it is answered.
         self._tell(batches, outcomes, seconds)
         self._loop.call_soon_threadsafe(self._finish, group, outcomes)
 

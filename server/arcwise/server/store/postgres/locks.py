@@ -1,8 +1,9 @@
 """Advisory locks of a PostgreSQL store, which end with their transaction.
 
 Processes that add reports share one lock during a call. A process that closes a task or an epoch, or merges,
-takes this lock exclusively, so that nothing is counted after a closing. In PostgreSQL nobody passes a process
-that waits for a lock. So while a process waits for the exclusive lock, every report would wait behind it.
+takes this lock exclusively, so that nothing is counted after a closing. PostgreSQL lets no process pass
+another one that waits for a lock. So if a process waited for the exclusive lock without a pause, every report
+would wait behind it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 _ATTEMPTS: Final = (0.2, 0.4, 0.8)
-"""Seconds of the first attempts to get the exclusive lock; later attempts take as long as the last one."""
+"""Seconds of the first attempts to get the exclusive lock; later ones take as long as the last of these."""
 _PAUSE: Final = 0.1
 
 # A process that takes several locks takes them in this order.
@@ -27,17 +28,17 @@ _SOURCES = "SELECT pg_advisory_xact_lock(7244, 'source'::regclass::oid::integer)
 _FOLD = "SELECT pg_advisory_xact_lock(7243, 'task'::regclass::oid::integer)"
 _ALONE = "SELECT pg_advisory_xact_lock(7241, 'task'::regclass::oid::integer)"
 _KEEP_OPEN = "SELECT pg_advisory_xact_lock_shared(7241, 'task'::regclass::oid::integer)"
-# A process that is suspended while it has the lock, or loses its machine, makes nobody wait longer.
+# If a process is suspended while it has the lock, or its machine fails, others wait at most this long.
 _IDLE = "SET LOCAL idle_in_transaction_session_timeout = '5s'"
 _TASK = "SELECT FROM task WHERE number = %s FOR NO KEY UPDATE"
 
 
 def alone(connection: Connection, task: int | None = None) -> None:
-    """Keep others from adding, merging, replacing or changing this task (number) until the transaction ends.
+    """Until the transaction ends, keep others from adding, merging, replacing, or changing the given task.
 
-    The lock is requested in short attempts, and reports go on in between. A holder that sends no statement
-    for five seconds loses the lock and the transaction. Raises `LockNotAvailable` when others held it for ten
-    seconds.
+    `task` is the number of a task. The lock is requested in short attempts, and reports go on in between. A
+    holder that sends no statement for five seconds loses the lock and the transaction. Raises
+    `LockNotAvailable` when others held it for ten seconds.
     """
     until = time.monotonic() + LOCK_SECONDS
     attempts = chain(_ATTEMPTS, repeat(_ATTEMPTS[-1]))

@@ -130,7 +130,7 @@ def _while_open(
     """Make a change that relies on the state of tasks (ids `used`), without delaying their closing.
 
     If a task was closed meanwhile, the change is made again, and further closings wait for it. The same
-    happens if it blocked reports with the same batch ids, because reports insert ids in another order.
+    happens if the change blocked reports with the same batch ids, which reports insert in another order.
     """
     before = _tasks(connection, used)
     try:

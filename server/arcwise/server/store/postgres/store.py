@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 _FETCHED = 50_000
-"""Most sums of a code that are in memory as tuples at the same time."""
+"""Most rows, each with the sum of a code, that are in memory as tuples at the same time."""
 _ADD = "SELECT batch_place, batch_counted FROM add_batches(%b::bigint, %b, %b, %b, %b, %b, %b)"
 _ADD_NEW = "SELECT add_new_batches(%b::bigint, %b, %b, %b, %b, %b, %b, %b)"
 _STAGE = "SELECT batch_place, batch_counted FROM stage_batches(%b::bigint, %b, %b, %b, %b, %b, %b, %b)"
@@ -299,7 +299,7 @@ class PostgresStore(SqlStore):
         with self._database.session("prune") as connection:
             number = _number_of(connection, task)
             upkeep.fold(connection, number)
-            # Before the lock: reports that come meanwhile can only make the newest epoch newer.
+            # Read before the lock is taken: reports that come meanwhile can only make the newest epoch newer.
             ((open_from, newest),) = connection.execute(
                 "SELECT open_from, (SELECT max(epoch) FROM counts WHERE task = number) FROM task"
                 " WHERE number = %s",
@@ -317,7 +317,7 @@ class PostgresStore(SqlStore):
                 )
             if not closed.rowcount:  # another process closed them and deletes the ids
                 return 0
-            # By now the epochs are closed for everybody.
+            # The epochs are now closed for all processes.
             return upkeep.forget_ids(connection, number, before)
 
     def release(self, task: Task, before: int, *, least: int = 1, unsure_before: int = 0) -> Closing:
@@ -328,7 +328,7 @@ class PostgresStore(SqlStore):
             with connection.transaction():
                 alone(connection, number)
                 done = releases.close(connection, number, before, least, unsure_before)
-            # By now the epochs are closed for everybody.
+            # The epochs are now closed for all processes.
             upkeep.fold(connection, number)
             upkeep.forget_ids(connection, number, before)
         return done

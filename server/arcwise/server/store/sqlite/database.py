@@ -79,7 +79,7 @@ class Database:
     def __init__(self, path: Path, *, create: bool = True) -> None:
         self.url = f"sqlite:///{path}"
         self._given = path.absolute()
-        # SQLite names its log after the real file, and so does `size`.
+        # SQLite names its log after the real file, and `size` looks for the log under that name.
         self.path = Path(os.path.realpath(self._given))
         if not self.path.exists():
             if not create:
@@ -120,7 +120,8 @@ class Database:
         self.writer.execute("PRAGMA fullfsync = ON")  # on macOS a plain fsync does not reach the disk
         self.writer.execute("PRAGMA checkpoint_fullfsync = ON")
         self.writer.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
-        # Overlapping reads may make the log larger; it is cut back to this size when it begins again.
+        # Overlapping reads may make the log larger; SQLite cuts it back to this size when it next begins a
+        # new log.
         self.writer.execute(f"PRAGMA journal_size_limit = {LOG_PAGES * 4096}")
         _create_functions(self.writer)
         version, tables = self._state()
@@ -207,7 +208,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Write in a transaction: other threads and processes wait, and all or nothing is kept."""
+        """Write in a transaction: other threads and processes wait, and all changes are kept or none."""
         with self._writing:
             self._begin()
             try:
@@ -265,8 +266,8 @@ class Database:
     def _begin(self) -> None:
         """Begin a transaction that writes, when no other process is writing.
 
-        SQLite waits longer and longer between its attempts. If other processes write again and again, it
-        would hardly ever find the file free.
+        SQLite itself waits longer and longer between its attempts. While other processes write again and
+        again, it would hardly ever find the file free.
         """
         self.writer.execute(f"PRAGMA busy_timeout = {_TRY_MILLISECONDS}")
         try:
@@ -380,7 +381,7 @@ class ReadOnlyDatabase(Database):
         return int(version)
 
     def transaction(self) -> NoReturn:
-        """Refuse: nothing is written."""
+        """Raise `StoreError`, because this store is opened for reading only."""
         raise StoreError(f"{self.path} is open for reading only")
 
     alone = transaction

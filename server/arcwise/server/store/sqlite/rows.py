@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 
     from arcwise.typing import IntArray
 
-_CODE = np.dtype("<u2")  # of at most `MAX_CODES`, which are 2^16
+_CODE = np.dtype("<u2")  # enough for `MAX_CODES`, which is 2^16
 _NUMBER = np.dtype("<i8")
 
 
 class Row(NamedTuple):
-    """Columns of these names: packed codes, or None for all codes, and the packed reports of each code."""
+    """A row: packed codes (None for all codes), and the packed number of reports of each of these codes."""
 
     codes: bytes | None
     per_code: bytes
 
 
 def pack(counts: IntArray, *, dense: bool = False) -> Row:
-    """Return reports per code, shape (K,), as the smaller kind of row; if `dense`, as one with all codes."""
+    """Return reports per code, shape (K,), as the smaller kind of row, or with all codes if `dense`."""
     if not dense:
         found = np.flatnonzero(counts)
         if len(found) * (_CODE.itemsize + _NUMBER.itemsize) < len(counts) * _NUMBER.itemsize:

@@ -117,7 +117,7 @@ class SQLiteStore(SqlStore):
                 return self._add_each(batches, stage=stage)
 
     def _add_new(self, batches: Sequence[Batch], *, stage: bool) -> None:
-        """Count batches that are all new, as the batches of nearly all groups are.
+        """Count batches that are all new, which is the case for nearly all groups.
 
         Raises `_NotAllNew` when a batch is not new, or its task or epoch is closed; the transaction must then
         be rolled back.
@@ -250,7 +250,7 @@ class SQLiteStore(SqlStore):
                 return Closing()
             with self._database.transaction():
                 done = releases.close(self._database.writer, number, before, least, unsure_before)
-            # By now the epochs are closed for everybody.
+            # The epochs are now closed for all processes.
             upkeep.forget_ids(self._database, connection, number, before)
         return done
 

@@ -49,7 +49,7 @@ def prune(
         if row is None:
             raise KeyError(task.id)
         number, open_from, newest = row
-        # Before the lock: reports that come meanwhile can only make the newest epoch newer.
+        # Read before the lock is taken: reports that come meanwhile can only make the newest epoch newer.
         before = open_from if newest is None else min(before, last_closable(task, newest))
         if before <= open_from:
             return 0
@@ -57,8 +57,8 @@ def prune(
             database.writer.execute(
                 "UPDATE task SET open_from = max(open_from, ?) WHERE number = ?", (before, number)
             )
-        # By now the epochs are closed for everybody, so their ids can be deleted step by step. If the process
-        # ends before all are deleted, the remaining ids are deleted with those of the next epoch.
+        # The epochs are now closed for all processes, so their ids can be deleted step by step. If the
+        # process ends before all are deleted, the remaining ids are deleted with those of the next epoch.
         return forget_ids(database, connection, number, before, pause)
 
 
