@@ -65,7 +65,7 @@ def checked_real(
     below: float = math.inf,
     advice: str = "",
 ) -> float:
-    """Return a finite real number as a float; for anything else raise `ParameterError`, ending in `advice`.
+    """Return a finite real number as a float; for anything else raise a `ParameterError` with `advice`.
 
     The number may equal `least` and `most`, but not `above` and `below`. -0.0 becomes 0.0, so that equal
     values have equal bytes.
@@ -107,7 +107,7 @@ def checked_integer(
 
 
 def _index(value: object) -> int | None:
-    """Return an integer of another type as an int; None for a bool, a duration and anything else."""
+    """Return an integer such as numpy's as an int; None for a bool, a duration and anything else."""
     if isinstance(value, bool) or getattr(getattr(value, "dtype", None), "kind", "i") not in "iu":
         return None
     try:
@@ -166,7 +166,7 @@ def explained(function: _FunctionT) -> _FunctionT:
             return function(*args, **kwargs)
         except TypeError as error:
             if error.__traceback__ is None or error.__traceback__.tb_next is not None:
-                raise  # the call fitted: the error comes from within
+                raise  # the arguments fit: the error comes from inside the call
             raise TypeError(_misfit(function, args, kwargs) or str(error)) from None
 
     return call  # type: ignore[return-value]

@@ -37,9 +37,10 @@ _ADVICE["U"] = _ADVICE["S"]
 def read_column(values: Any, name: str = "values") -> FloatArray:
     """Return a column as an array of floats of the same shape, with NaN for missing values.
 
-    The column is a number, None, a sequence of numbers and None of any depth, an array, or a column of
-    pandas, Polars or Arrow (also chunked, nullable or dictionary-encoded). Raises `DomainError`, with advice,
-    for a whole table and for everything that is not a number, such as booleans, strings, decimals and times.
+    The column is a number, None, a sequence (nested to any depth) of numbers and None, an array, or a column
+    of pandas, Polars or Arrow (also chunked, nullable or dictionary-encoded). Raises `DomainError`, with
+    advice, for a whole table and for everything that is not a number, such as booleans, strings, decimals and
+    times.
     """
     if isinstance(values, np.ma.MaskedArray):
         numbers = np.array(_from_array(values.data, name))

@@ -1,4 +1,4 @@
-"""httpx clients that keep no cookies, and that use only the connections of an app's own client.
+"""httpx clients that keep no cookies, and that take nothing but connections from an app's own client.
 
 httpx is imported with the first client, not before.
 """

@@ -56,7 +56,7 @@ def digits_apart(*numbers: float, digits: int) -> int:
     largest = max(map(abs, numbers), default=0.0)
     if 0 < width < largest:
         needed = math.ceil(math.log10(largest / width)) + 2
-        if needed > digits:  # all digits before the point too, to avoid powers of ten
+        if needed > digits:  # also all digits before the point, to avoid powers of ten
             digits = min(17, max(needed, math.ceil(math.log10(largest)) if largest < 1e15 else 0))
     return digits
 

@@ -1,8 +1,8 @@
 """The domain of a value: a bounded interval or a circle.
 
 A domain checks values and maps them onto the unit interval ``[0, 1]`` (interval) or ``[0, 1)`` (circle). A
-mechanism sees only this position. A domain with a step is a lattice of values; a mechanism then sees only the
-number of a value on this lattice.
+mechanism sees only this position. A domain with a step is a lattice of values; a mechanism then sees only a
+value's number on this lattice, counted from 0.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _check_no_bool(values: ArrayLike, domain: object) -> None:
 
 
 class _Domain(Value):
-    """The shared part of intervals and circles: their lattice, if they have a step."""
+    """The common base of intervals and circles, with their lattice if they have a step."""
 
     __slots__ = ()
 
@@ -131,7 +131,7 @@ class _Domain(Value):
         return 0.0
 
     def unit(self) -> Domain:
-        """Return the domain of length 1 with the same values and rounding."""
+        """Return the domain scaled to length 1, with its values scaled too and the same rounding."""
         raise NotImplementedError
 
     def values(self) -> FloatArray:
@@ -168,7 +168,7 @@ class _Domain(Value):
         raise NotImplementedError
 
     def to_places(self, values: ArrayLike) -> FloatArray:
-        """Return `to_place` of each value, in their shape; raises `DomainError` if a value is outside."""
+        """Return `to_place` of each value, in the same shape; raises `DomainError` if a value is outside."""
         lattice = self._needed_lattice()
         return lattice.places(self._many_steps(_values(values, self), lattice), self)
 
@@ -176,7 +176,7 @@ class _Domain(Value):
         raise NotImplementedError
 
     def from_unit(self, unit: FloatArray) -> FloatArray:
-        """Map positions on the unit domain back to the unit of the values; other numbers are accepted too."""
+        """Map positions on the unit domain to values of this domain; numbers outside are accepted too."""
         return self.start + (self.length * unit if self.lattice is None else self.lattice.scaled(unit))
 
 
@@ -258,7 +258,7 @@ class Interval(_Domain):
         return self.low
 
     def unit(self) -> Interval:
-        """Return the domain of length 1 with the same values and rounding.
+        """Return the domain scaled to length 1, with its values scaled too and the same rounding.
 
         The result does not clip. A lattice of more than 1,024 values becomes continuous, because mechanisms
         treat it as continuous.
@@ -377,7 +377,7 @@ class Circle(_Domain):
         return self.period
 
     def unit(self) -> Circle:
-        """Return the domain of length 1 with the same values and rounding.
+        """Return the domain scaled to length 1, with its values scaled too and the same rounding.
 
         A lattice of more than 1,024 values becomes continuous, because mechanisms treat it as continuous.
         """
@@ -411,7 +411,7 @@ class Circle(_Domain):
         return unit
 
     def _reduced(self, numbers: FloatArray) -> FloatArray:
-        """Return numbers modulo the period, at least 0; rounding may return the period itself."""
+        """Return numbers modulo the period, at least 0; rounding may result in the period itself."""
         import numpy as np
 
         if numbers.size and (numbers.min() < 0.0 or numbers.max() >= self.period):

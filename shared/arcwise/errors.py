@@ -198,7 +198,8 @@ class CoarseGridWarning(UserWarning):
     """The grid of a task made in Python adds more than 2 % to the worst error of its mechanism.
 
     The warning concerns the optimal piecewise mechanisms for a single value: with few nodes at a large
-    epsilon, their window is narrower than a code. Reading a task from bytes or a file does not warn.
+    epsilon, their ideal window is narrower than the distance between two codes. Reading a task from bytes or
+    a file does not warn.
 
     Examples
     --------

@@ -109,7 +109,7 @@ class Lattice:
         return np.where(np.abs(exact - whole) <= TOLERANCE, whole, exact)
 
     def scaled(self, unit: FloatArray) -> FloatArray:
-        """Return ``length * unit``, which is exactly the value k if `unit` is ``k / steps`` in floats."""
+        """Return ``length * unit``, exactly the length of k steps if `unit` is ``k / steps`` in floats."""
         import numpy as np
 
         exact = unit * self.steps

@@ -61,7 +61,7 @@ __all__ = [
     "inspect",
 ]
 
-if not TYPE_CHECKING:  # a type checker would accept any name
+if not TYPE_CHECKING:  # with `__getattr__`, a type checker would accept any name
     __getattr__ = lazy_names(
         __name__,
         {

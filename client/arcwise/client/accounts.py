@@ -287,7 +287,7 @@ class KeptAnswers(dict[int, int]):
 
 
 class Contents:
-    """The contents of a ledger after its first use; its time is the latest time that it was ever given."""
+    """The contents of a ledger after its first use; `now` is the latest time that the ledger was given."""
 
     __slots__ = ("accounts", "memos", "now")
 

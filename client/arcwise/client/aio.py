@@ -104,13 +104,13 @@ class AsyncUplink(BaseUplink):
         self._stepped = asyncio.Event()
 
     async def _call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call a function for the sender, in a thread if it waits for a disk; the call is never dropped."""
+        """Call a function for the sender, in a thread if it may wait for a disk; no call is dropped."""
         if not self._outbox.durable:
             return function(*args, **kwargs)
         return await _UPLINKS.call((self, function), None, self._wake_after, function, *args, **kwargs)
 
     async def _call_for_flush(self, function: Callable[[], R]) -> R:
-        """Call the queue for a flush, without waiting for reports that wait for their ledgers."""
+        """Call the queue for a flush, without queueing behind reports that wait for their ledgers."""
         if not self._outbox.durable:
             return function()
         return await _UPLINKS.call((self, "flush"), self._patience, self._wake_after, function)
@@ -118,7 +118,7 @@ class AsyncUplink(BaseUplink):
     async def _call_in_turn(
         self, key: Hashable, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs
     ) -> R:
-        """Call a function that uses a ledger after earlier calls with the same key, see `Threads.call`."""
+        """Call a function that uses a ledger, after earlier calls with the same `key`; see `Threads.call`."""
         if not self._outbox.durable:
             return function(*args, **kwargs)
         return await _LEDGERS.call(key, self._patience, self._wake_after, function, *args, **kwargs)
@@ -182,7 +182,7 @@ class AsyncUplink(BaseUplink):
                 self._work.clear()
                 try:
                     wait = await self._step()
-                except Exception as error:  # a defect, or no memory: the next attempt may work
+                except Exception as error:  # a defect or a lack of memory; the next attempt may work
                     wait = self._recover(error)
                 self._stepped.set()
                 self._stepped = asyncio.Event()
@@ -200,7 +200,7 @@ class AsyncUplink(BaseUplink):
         return step.seconds if isinstance(step, Wait) else 0.0
 
     async def _send(self, parcel: Parcel) -> None:
-        # Use a separate task, because a transport may wait for a connection that other code cancels.
+        # Use a separate task, because other code may cancel the connection that a transport waits for.
         post = asyncio.ensure_future(self._post(parcel))
         try:
             await asyncio.wait([post])
@@ -248,7 +248,7 @@ class AsyncUplink(BaseUplink):
         return await self._call_in_turn((self, "read"), self._counters)
 
     async def flush(self, timeout: float = 10.0) -> bool:
-        """Send the queued reports without waiting for the interval; return True if no report is left in time.
+        """Send queued reports without waiting for the interval; return True if all left the queue in time.
 
         See `Uplink.flush`.
 

@@ -38,7 +38,7 @@ class Reporting:
     ledgers
         The ledgers of the accounts, which also hold the queue.
     close_timeout
-        Longest time, in seconds, that the app waits at its end until queued reports are sent. Reports that
+        Longest time, in seconds, that the app waits at its end for queued reports to be sent. Reports that
         are not sent by then stay in the database.
     **options
         The keyword arguments of `AsyncUplink`.
@@ -85,7 +85,7 @@ class Reporting:
             "max_epsilon": max_epsilon,
             "max_delta": max_delta,
         }
-        policy_of(**self._policy)  # to show mistakes early
+        policy_of(**self._policy)  # raise errors in the arguments now, not in a request
         self._uplink: AsyncUplink | None = None
 
     @property
@@ -117,7 +117,7 @@ class Reporting:
 
     @asynccontextmanager
     async def lifespan(self, _app: object = None) -> AsyncIterator[None]:
-        """Send while the app runs, and flush at its end: the ``lifespan`` of FastAPI and Starlette.
+        """Send reports while the app runs, and flush at its end: the ``lifespan`` of FastAPI and Starlette.
 
         Reports that an earlier run left in the database are sent too. The ledgers stay open.
         """

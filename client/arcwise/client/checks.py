@@ -1,4 +1,4 @@
-"""Argument checks, which name the argument and its bounds."""
+"""Checks of arguments; the errors name the argument and its bounds."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ class BaseClient(Generic[UplinkT]):
         return outcome
 
     def _not_submitted(self, error: LedgerError, name: str) -> Outcome:
-        """Record that a ledger error prevented a report; it must not stop the app."""
+        """Record that a ledger error prevented a report; the error must not stop the app."""
         self._uplink._record_failure(error, name)
         self._uplink._count_refused(Outcome.FAILED)
         return Outcome.FAILED
@@ -178,8 +178,8 @@ class Client(BaseClient[Uplink]):
         change them, it can only ask the client to wait.
     ledger
         Records the spending: a `FileLedger`, which also holds the queue, or a `MemoryLedger`, which forgets
-        when the process ends. Required if anything has caps or memoised answers; by default a new
-        `MemoryLedger` if everything is unlimited.
+        when the process ends. Required if any task or group has caps or memoised answers, or if `caps` holds
+        caps. If everything is unlimited, the default is a new `MemoryLedger`.
     caps
         Limits on everything that was ever charged to this ledger. ``None`` (default): only the caps of the
         tasks and groups apply, so each of them must have memoised answers or caps that limit how often it is

@@ -1,6 +1,6 @@
 """The rules for when to send and what an answer means, without any input or output.
 
-The sync and the async uplink share these rules, so they cannot diverge.
+The sync and the async uplink share these rules, so both always behave alike.
 """
 
 from __future__ import annotations
@@ -83,11 +83,12 @@ def retry_after_seconds(text: str | None) -> float:
 
 
 def asked_seconds(named: float, uniform: float) -> float:
-    """Return the actual wait in seconds if a server asks for `named`: 1 to 2 times the next longer step.
+    """Return the actual wait in seconds if a server asks for `named`: rounded up to a step, times 1 to 2.
 
     A server behind a relay could ask each device for a different wait, and recognise the device by the time
-    at which it sends again. With rounding, a wait reveals only one of three steps. `named` is from 0 (no
-    wait) to 24 h. `uniform` is a new random number in [0, 1) for each wait.
+    at which it sends again. Rounding `named` up to one of the three `STEPS` prevents this: the wait then
+    reveals only the step. `named` is from 0 (no wait) to 24 h. `uniform` is a new random number in [0, 1) for
+    each wait.
     """
     return next(step for step in STEPS if named <= step) * (1.0 + uniform) if named > 0 else 0.0
 
@@ -102,7 +103,7 @@ def still_asked(seconds: float) -> float:
 
 
 class _Wait:
-    """The number of failures in a row, and the end of the client's own backoff; a flush ends it early."""
+    """The number of failures in a row, and the end of the client's own backoff, which a flush ends early."""
 
     __slots__ = ("failures", "until")
 
@@ -112,7 +113,7 @@ class _Wait:
 
 
 class Schedule:
-    """The times from which each task's batches may be tried, given how earlier attempts ended.
+    """For each task, the time from which its batches may be sent, given the results of earlier attempts.
 
     All times are times of a monotonic clock. `uniform` returns random numbers in [0, 1) for the jitter.
     """
@@ -126,7 +127,7 @@ class Schedule:
         self._asked = -math.inf
         """The end of a wait that the server asked for, see `asked_seconds`; everything waits, even a flush.
 
-        The server could recognise a device by a combination of different waits for its tasks."""
+        All tasks have the same wait, because different waits could identify a device."""
 
     def ready_at(self, task_id: str) -> float:
         """Return the earliest time at which a batch of this task may be tried."""

@@ -24,7 +24,7 @@ class NoRandomness(Exception):  # noqa: N818 (it becomes an outcome and never le
 
 @contextmanager
 def named() -> Iterator[None]:
-    """Raise `NoRandomness` if the operating system has no random bytes."""
+    """Raise `NoRandomness` if the block finds that the operating system has no random bytes."""
     try:
         yield
     except _NONE as error:
@@ -58,7 +58,7 @@ class Source:
 
 
 class Environment:
-    """The clocks, random bits and process ids that a client uses; tests override some of its methods.
+    """A client's source of times, random bits and process ids; a test can override some of its methods.
 
     Waits of threads and event loops use the real clock. Reports are drawn with the `randomness` argument of
     `Client`.

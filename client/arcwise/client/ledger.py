@@ -137,7 +137,7 @@ class Memo(Protocol):
     """The answers of a memoised task so far: codes by node. An answer never changes."""
 
     draw: int
-    """The half of a draw that rounds every value of the task to a node, an integer from 0 to 2**64 - 1."""
+    """One half of a draw, an integer from 0 to 2**64 - 1; it rounds every value of the task to a node."""
     paid: int
     """Number of answers that were paid for."""
 
@@ -158,7 +158,7 @@ class Memo(Protocol):
 
 
 class Transaction(Protocol):
-    """One open transaction of a ledger: either all of its changes happen or nothing.
+    """One open transaction of a ledger: either all of its changes happen or none.
 
     In memory nothing can fail after the charge, because all random numbers are drawn before the charge.
     """

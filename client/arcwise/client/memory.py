@@ -212,7 +212,7 @@ class MemoryOutbox:
             if batch.done:
                 return 0
             batch.done = True
-            reports = batch.reports  # first: a line that adds must not contain a call
+            reports = batch.reports  # read first: the lines that count must not contain a call
             self.pending -= reports
             if dropped is None:
                 self._sent += reports
@@ -331,7 +331,7 @@ class _Attached:
 class MemoryLedger(Ledger):
     """A ledger in memory, which lasts as long as its process.
 
-    After a restart, or in another process, the spending, the answers and the queue are lost. So its caps hold
+    After a restart, or in another process, the spending, the answers and the queue are lost. So the caps hold
     only for one run. A fork copies the ledger: afterwards parent and child spend separately, each up to the
     caps. On a device that lives longer than a process, use a `FileLedger`.
 

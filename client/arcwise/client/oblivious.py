@@ -189,5 +189,5 @@ def _opened(sent: Sent, answer: Answer) -> Response:
         return status, retry_after
     if status >= 500:  # a 501 rejects a batch permanently only if the server sends it, not the relay
         return 503, retry_after
-    # This error includes a 204, which acknowledges a batch only if it comes from the gateway.
+    # A 204 is an error here too: it acknowledges a batch only if it comes from the gateway.
     raise WireError(f"the relay answered with status {status}")

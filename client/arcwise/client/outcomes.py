@@ -146,7 +146,7 @@ class EventLog:
         # A full disk or an unreachable server would fill the log with the same line.
         again = self._last.get(task) == (kind, detail)
         self._last[task] = kind, detail
-        from logging import DEBUG, WARNING, getLogger  # not while the client is imported
+        from logging import DEBUG, WARNING, getLogger  # loaded here, not with the client
 
         about = "arcwise" if task is None else f"task {task!r}"
         level = DEBUG if kind == "sent" or (again and kind in _REPEATED) else WARNING

@@ -110,7 +110,7 @@ class MemoizedTask(ReportableTask):
         return Outcome.ACCEPTED
 
     def _paid(self, transaction: Transaction, memo: Memo | None, draw: int) -> Memo | None:
-        """Charge the unpaid answers and return the memo, unchanged (or None) if a cap forbids the charge."""
+        """Charge the unpaid answers and return the memo; if a cap forbids that, return `memo` unchanged."""
         paid = 0 if memo is None else memo.paid
         if paid >= self.answers:
             return memo
@@ -119,7 +119,7 @@ class MemoizedTask(ReportableTask):
         return transaction.memoize(self.task, draw, self.answers)
 
     def _nearest(self, node: int, nodes: Iterable[int]) -> int:
-        """Return the nearest of `nodes`, around the circle if the kernel is circular, or the lower of two."""
+        """Return the nearest of `nodes`, around the circle if the kernel is circular; of two, the lower."""
         kernel = self.task.mechanism.kernel
 
         def distance(other: int) -> tuple[int, int]:
@@ -159,7 +159,7 @@ class ReportableGroup:
         return unbounded < (self.group.sample or len(self._tasks))
 
     def located(self, value: Any) -> dict[str, float]:
-        """Return by task name each value's position among the nodes of its task; leave out values of None.
+        """Return each value's position among its task's nodes, by task name; leave out values of None.
 
         Raises `ParameterError`, `UnknownTaskError` or `DomainError` unless the value is a mapping from task
         names to None or values in the tasks' domains.
@@ -216,7 +216,7 @@ Reportable: TypeAlias = "ReportableTask | ReportableGroup"
 
 
 _UNLIMITED = "unlimited"
-"""The value of `caps` by which an app accepts a loss without bound."""
+"""The value of `caps` with which an app accepts an unbounded privacy loss."""
 
 _MOST_ANSWERS = 1_000_000
 """The largest number of memoised answers. No task has this many nodes, and every ledger can hold the cost."""
@@ -281,7 +281,7 @@ class Policy:
         bill = self._bills.get(name) if isinstance(name, str) else None
         if bill is None:
             known = ", ".join(map(repr, self._bills))
-            given = shown(name) if isinstance(name, str) else f"is a {type(name).__name__}"  # or the value
+            given = shown(name) if isinstance(name, str) else f"is a {type(name).__name__}"  # maybe the value
             raise UnknownTaskError(f"no task {given}; this client has {known}")
         return bill
 

@@ -74,7 +74,7 @@ _RETAKE_SECONDS = 0.1
 """Seconds until the next look after another process took the batch first."""
 
 _STEPPED = 3600.0
-"""Clock steps below this many seconds are corrections, or differences between machines that share a queue."""
+"""Clock steps below this many seconds count as corrections, or as differences between machines."""
 
 _owners: weakref.WeakValueDictionary[int, SqlOutbox] = weakref.WeakValueDictionary()
 """The outboxes of this process by the owner numbers of their leases."""
@@ -93,7 +93,7 @@ class SqlOutbox(ABC):
         self.foreign: frozenset[str] = frozenset()
         self._expedited = 0
         self._waits = False  # whether the tables hold any waits
-        self._asked = 0.0, -math.inf  # the end of the wait in the tables, and the same by the monotonic clock
+        self._asked = 0.0, -math.inf  # end of the server's wait: as in the tables, and monotonic
         self.after_fork()
 
     def after_fork(self) -> None:
@@ -151,10 +151,10 @@ class SqlOutbox(ABC):
         return Send(Parcel(task_id, task_name, reports, body, put_back, finish))
 
     def _look(self, session: Session, now: float, interval: float, ready_at: Callable[[str], float]) -> Look:
-        """Return a look at the queue in this transaction, with a clock time after all of its writes.
+        """Return a look at the queue in this transaction, with a clock time read after all earlier writes.
 
-        A code with a time after this clock time would seem to come from before the clock was set back, and
-        would not be delayed.
+        With an earlier clock time, a new code could have a time in the future. It would then seem to come
+        from before the clock was set back, and would not be delayed.
         """
         asked = self._still_asked(session)  # a read transaction begins with this query
         wall = unix_time(self._environment)
@@ -306,7 +306,8 @@ class SqlOutbox(ABC):
 class _Group(NamedTuple):
     """Codes of one task and one epoch.
 
-    `wait` is the number of seconds until they can be sent; `soonest` is the end of their first delay.
+    `wait` is the number of seconds until they can be sent; `soonest` is the time at which the first of their
+    delays ends.
     """
 
     task: int
@@ -337,8 +338,8 @@ class Look(NamedTuple):
     def soonest(self) -> tuple[float, dict[tuple[str, int], tuple[int, float]]]:
         """Return the seconds until a batch can be sent; infinity if nothing is queued.
 
-        Also return, by task and epoch, the number of codes that can share a batch and the end of their first
-        delay, or minus infinity if a delay has ended already.
+        Also return, by task and epoch, the number of codes that can share a batch and the time at which the
+        first of their delays ends (minus infinity if one has ended already).
         """
         groups = list(self._groups())
         waits = [wait for _, wait in self._batches()] + [group.wait for group in groups]
@@ -380,13 +381,13 @@ class Look(NamedTuple):
         rows = self.session.execute(
             """SELECT batches.number, tasks.id, tasks.name, leased_until, leased_by, owner
                FROM batches JOIN tasks ON tasks.number = batches.task"""
-        ).fetchall()  # fetchall for the reason given in `_Memo.__iter__` of a file
+        ).fetchall()  # fetchall: see `_Memo.__iter__` of a file's ledger
         for number, task_id, name, until, by, owner in rows:
             if name not in self.foreign:
                 yield number, max(self.outbox.leased(until - self.wall, by, owner), self.held(task_id))
 
     def _groups(self) -> Iterator[_Group]:
-        """Yield the codes that can share a batch; of each task and epoch, read no more than one batch holds.
+        """Yield the codes that can share a batch; read no more codes of a task and epoch than a batch holds.
 
         A code with a time in the future was written before the clock was set back, and its delay is over.
         Codes of other clients keep their own delays, regardless of this client's delay.

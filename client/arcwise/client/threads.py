@@ -1,4 +1,4 @@
-"""Own threads for an event loop's calls to disks and databases.
+"""arcwise's own threads for an event loop's calls to disks and databases.
 
 The app's shared executor is not used: it also looks up addresses, and one blocked ledger could fill it.
 """
@@ -37,7 +37,7 @@ class _Lane:
     def __init__(self, key: Hashable) -> None:
         self.key = key
         self.calls: deque[_Call] = deque()
-        self.moved = time.monotonic()  # when a call last made progress without a long wait
+        self.moved = time.monotonic()  # when a call last ended without a long wait
 
 
 class _Call:

@@ -1,7 +1,7 @@
 """HTTP transports: they send a body in one POST and return the status and ``Retry-After``.
 
 httpx is imported with the first request, not before. The transports do not retry, follow redirects or keep
-cookies. They send only three headers from a fixed list, so a request reveals nothing else about the device. A
+cookies. They send only headers from a fixed list of three, so that headers reveal nothing about the device. A
 tracer that has patched httpx adds headers (`traceparent`, `baggage`), which are removed again. Requests to
 this machine use no proxy, and fail if the machine's name leads to another machine.
 """
@@ -128,7 +128,7 @@ class _Deadline(threading.local):
     local = False  # whether connections may lead only to this machine
 
     def left(self, timeout: float | None) -> float | None:
-        """Return the longest wait in seconds for a step for which httpcore would wait `timeout`."""
+        """Return the longest wait, in seconds, for a step that httpcore would give `timeout` seconds."""
         if self.at == math.inf:  # a request that is not ours, through a client that was passed in
             return timeout
         left = self.at - time.monotonic()
@@ -197,7 +197,7 @@ class _Connections(Generic[ClientT]):
         return self._process is current_process() and host_at_home(url) in self._own
 
     def _client(self, url: str) -> ClientT:
-        """Return our client for a URL, over the connections of the client that was passed in, if any."""
+        """Return our client for a URL; it uses the connections of the client that was passed in, if any."""
         import httpx
 
         # A forked child must not write on the connections of its parent.
@@ -293,7 +293,7 @@ class HttpxTransport(_Connections["httpx.Client"]):
             try:
                 content = b""
                 if response.status_code == ACKNOWLEDGED:
-                    # A 204 has no body: reading it frees the connection. httpx's mock has read it already.
+                    # Reading the empty body of a 204 frees the connection. httpx's mock has read it already.
                     if not response.is_stream_consumed:
                         any(response.iter_raw())
                 elif response.status_code == OK and most:

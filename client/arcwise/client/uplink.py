@@ -42,7 +42,7 @@ _LOOK_SECONDS = 600.0
 """Seconds after which an idle sender looks into a file again, for reports that another process left."""
 
 _FLUSH_LOOK_SECONDS = 1.0
-"""The same time while a flush waits: another process may have finished sending, or ended."""
+"""The same interval while a flush waits: another process may have finished sending, or ended."""
 
 _KINDS = {
     Verdict.SENT: "sent",
@@ -287,7 +287,7 @@ class BaseUplink(ABC):
 
     @staticmethod
     def _put_back(parcel: Parcel) -> None:
-        """Return a taken parcel to the queue; if that cannot be written, its lease expires."""
+        """Return a taken parcel to the queue; if that fails, the parcel is free when its lease expires."""
         with suppress(LedgerError):
             parcel.put_back()
 
@@ -404,8 +404,8 @@ class Uplink(BaseUplink):
         its device.
     insecure
         Whether to send reports and the key over plain HTTP to another host; use this only if another layer
-        encrypts. False (default): plain HTTP is refused, because an observer on the way sees which device the
-        codes come from.
+        encrypts them. False (default): plain HTTP is refused, because an observer on the way sees which
+        device the codes come from.
     environment
         Source of time and random bits; by default this machine. A test can pass another `Environment`.
     transport
@@ -443,8 +443,8 @@ class Uplink(BaseUplink):
     def _renew(self) -> None:
         super()._renew()
         self._thread: threading.Thread | None = None
-        # Notified when there is something new to do, and when a parcel is settled.
-        # Enter the mutex itself: a signal handler may raise in `Condition.__enter__` once the lock is taken.
+        # Notified when there is something new to do, and when a parcel is settled. Enter the mutex, not the
+        # condition: a signal handler may raise in `Condition.__enter__` once the lock is taken.
         self._mutex = threading.RLock()
         self._changed = threading.Condition(self._mutex)
         self._is_news = False
@@ -486,7 +486,7 @@ class Uplink(BaseUplink):
                 self._is_news = False
                 try:
                     wait = self._step()
-                except Exception as error:  # a defect, or no memory: the next attempt may work
+                except Exception as error:  # a defect or a lack of memory; the next attempt may work
                     wait = self._recover(error)
                 with self._mutex:
                     self._steps += 1
@@ -531,7 +531,7 @@ class Uplink(BaseUplink):
         return self._counters()
 
     def flush(self, timeout: float = 10.0) -> bool:
-        """Send the queued reports without waiting for the interval; return True if no report is left in time.
+        """Send queued reports without waiting for the interval; return True if all left the queue in time.
 
         True does not mean that everything arrived: reports that the server finally refuses and reports that
         are too old are dropped. `counters` shows how many were sent and dropped.

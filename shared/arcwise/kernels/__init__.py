@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Certificate", "CirculantKernel", "Kernel", "TableKernel", "WindowKernel", "exp_lower_bound"]
 
-if not TYPE_CHECKING:  # a type checker would let every name pass
+if not TYPE_CHECKING:  # with `__getattr__`, a type checker would accept any name
     __getattr__ = lazy_names(
         __name__,
         {

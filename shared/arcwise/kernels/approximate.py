@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 _MOST_WORK = 2**27
-"""Largest number of weights to compare, where each pair of rows counts as 128 more; this takes two seconds. A
+"""The largest number of comparisons of weights, plus 128 for each pair of rows; this takes two seconds. A
 task is external input: without a limit, a task of one megabyte could take days.
 """
 
@@ -23,15 +23,15 @@ task is external input: without a limit, a task of one megabyte could take days.
 def exact_delta(kernel: Kernel, epsilon: float) -> int:
     """Return the least delta for which the kernel is (epsilon, delta)-LDP, in units of 2**-64, rounded up.
 
-    With the rational lower bound E of e^epsilon, it is
-    ``max over inputs s, t of sum_j max(0, w[s][j] - E w[t][j]) / 2**64``, the hockey-stick divergence of two
-    rows. A value between two nodes has a mixture of their rows, and the divergence is convex in the pair of
-    rows, so no input between nodes has a larger delta than the nodes. Raises `CertificateError` if the kernel
-    has too many rows and codes to compare all pairs of rows.
+    Let ``w[s][j]`` be the weight of code j for the input s, and E the rational lower bound of e^epsilon. Then
+    delta is ``max over inputs s, t of sum_j max(0, w[s][j] - E w[t][j]) / 2**64``: the largest hockey-stick
+    divergence of two rows. A value between two nodes has a mixture of their rows, and the divergence is
+    convex in the pair of rows, so no input between nodes has a larger delta than the nodes. Raises
+    `CertificateError` if the kernel has too many rows and codes to compare all pairs of rows.
 
     The computation is exact. A term counts if ``w[s][j] > floor(E w[t][j])``, a comparison of integers. The
-    counted terms add up to ``sum_j w[s][j] - E sum_j w[t][j]``. Both sums are sums of integers, and are
-    computed from halves of 32 bits.
+    counted terms add up to ``sum_j w[s][j] - E sum_j w[t][j]``, where both sums are over the codes j of these
+    terms. They are sums of integers, computed from halves of 32 bits.
     """
     import numpy as np
 

@@ -17,7 +17,7 @@ _OPEN = np.uint32(1 << 31)
 
 
 class Inversion:
-    """The vectorised sampler of rows, given as the running sums of their K weights, up to 2**64.
+    """A vectorised sampler; each row is given as the running sums of its K weights, the last being 2**64.
 
     The leading bits of a draw choose a cell of a guide table (Chen and Asau 1974). In most cells all draws
     pick the same code, which is the cell's entry. In the other cells, a binary search between the cell's

@@ -1,7 +1,7 @@
 """The window kernel: the 3-piece mechanism in integers, and its sampler.
 
-K is the number of codes. The row of node s gives every code the weight b and W consecutive codes the extra
-weight g::
+K is the number of codes. In the row of node s, every code has the weight b (the background), W consecutive
+codes have the extra weight g (the window), and the codes 0..L-1 have one more unit (the leftover)::
 
     K*b + W*g + L = 2**64,   0 <= L < K,   1 + g/b <= e^epsilon
 
@@ -12,7 +12,8 @@ only reveal whether its code lies in the window:
     u <  K*b + W*g    window code (u - K*b) // g        extra weight
     otherwise         code u - K*b - W*g                leftover, one unit for each of the codes 0..L-1
 
-There is no rejection: every draw yields a code, so the number of draws cannot leak the branch.
+There is no rejection: every draw yields a code, so the number of draws cannot reveal which of the three cases
+picked the code.
 """
 
 from __future__ import annotations
@@ -126,9 +127,10 @@ class WindowKernel(Value, Kernel):
     def ratio(self) -> Fraction:
         """Return the largest ratio of two weights of one code, exactly ``1 + g/b``.
 
-        Proof. A code j has weight b + [j < L] outside and b + g + [j < L] inside a window, so no ratio
-        exceeds 1 + g/b. Code K-1 attains it: K-1 >= L, and the code is inside the window of one node. It is
-        outside the window of another, because W < K on a circle and N >= 2 on a line.
+        Proof. Let [j < L] be 1 if j < L and 0 otherwise. A code j has the weight b + [j < L] outside and b +
+        g + [j < L] inside a window, so no ratio exceeds 1 + g/b. Code K-1 attains it: K-1 >= L, and the code
+        is inside the window of one node. It is outside the window of another, because W < K on a circle and N
+        >= 2 on a line.
         """
         return 1 + Fraction(self.extra, self.background)
 
@@ -164,7 +166,7 @@ class WindowKernel(Value, Kernel):
         inside = offset.astype(np.uint32)
         inside += nodes.astype(np.uint32, copy=False)
         if self.circular:
-            np.minimum(inside, inside - np.uint32(self.codes), out=inside)  # below K it wraps and is large
+            np.minimum(inside, inside - np.uint32(self.codes), out=inside)  # if below K, the difference wraps
         dtype = self.code_dtype
         background = (u // np.uint64(self.background)).astype(dtype)
         codes: NDArray[Any] = np.where(u < inside_from, background, inside.astype(dtype))

@@ -21,10 +21,10 @@ _LEAST_BYTES: Final = 512
 """The shortest padded message; all single reports and the answers to them have this length."""
 
 MAX_HEAD_BYTES: Final = 4096
-"""Most bytes of a message without its content: control data, interim responses, header fields, trailers."""
+"""The most bytes that a message may have besides its content: control data, interim responses, fields."""
 
 MAX_FIELDS: Final = 64
-"""Most header fields of a message, and most trailers."""
+"""The largest number of header fields that a message may have, and of trailers."""
 
 _REQUEST: Final = 0
 _RESPONSE: Final = 1
@@ -101,7 +101,7 @@ def decode_response(message: bytes) -> Response:
 
 
 def _integer(value: int) -> bytes:
-    """Return an integer of variable length (RFC 9000, section 16)."""
+    """Return an integer in the variable-length encoding (RFC 9000, section 16)."""
     for exponent, size in enumerate((1, 2, 4, 8)):
         if value < 1 << (8 * size - 2):
             return (value | exponent << (8 * size - 2)).to_bytes(size, "big")
@@ -139,7 +139,7 @@ class _Reader:
         return self._taken(self.integer())
 
     def of_head(self) -> bytes:
-        """Return a part of the head, within its limit of bytes; an empty part counts as one byte."""
+        """Return a part of the head; its bytes and one more for its length count towards the limit."""
         size = self.integer()
         self._head_left -= 1 + size
         if self._head_left < 0:

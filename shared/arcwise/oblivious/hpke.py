@@ -90,8 +90,8 @@ class Context:
 class Sender:
     """The sending end, which encrypts messages to one public key of 32 bytes.
 
-    `info` is the purpose, which both ends state. Raises `WireError` for a key of low order, because anyone
-    can compute the secrets shared with such a key.
+    `info` describes the purpose of the messages; both ends must use the same. Raises `WireError` for a key of
+    low order, because anyone can compute the secrets shared with such a key.
     """
 
     __slots__ = ("_key", "_public", "_schedule")
@@ -117,7 +117,8 @@ class Sender:
 class Receiver:
     """The receiving end, which decrypts messages with one private key of 32 bytes.
 
-    `info` is the purpose, which both ends state, and `public` holds the 32 bytes of the public key.
+    `info` describes the purpose of the messages; both ends must use the same. `public` holds the 32 bytes of
+    the public key.
     """
 
     __slots__ = ("_key", "_schedule", "public")

@@ -43,7 +43,7 @@ _TAG_BYTES: Final = 16
 
 _SEALED_FROM: Final = _HEAD.size + PUBLIC_BYTES
 REQUEST_OVERHEAD: Final = _SEALED_FROM + _TAG_BYTES
-"""Bytes of an encapsulated request besides its content."""
+"""The number of bytes that encapsulation adds to a request."""
 
 
 class UnknownKeyError(WireError):
@@ -53,7 +53,7 @@ class UnknownKeyError(WireError):
 class KeyConfig(Value):
     """The public half of a gateway's key, which an app ships with.
 
-    Requests name the key by `key_id`, from 0 to 255. The public key has 32 bytes of X25519. Raises
+    Requests name the key by `key_id`, from 0 to 255. The public key is an X25519 key of 32 bytes. Raises
     `WireError` if nothing can be encrypted to the key, for example because its order is low.
     """
 
@@ -74,8 +74,8 @@ class KeyConfig(Value):
 class GatewayKey(Value):
     """A gateway's key, which opens requests that are encrypted to its `config`.
 
-    Requests name the key by `key_id`, from 0 to 255. The private key has 32 bytes of X25519, which are never
-    shown.
+    Requests name the key by `key_id`, from 0 to 255. The private key is an X25519 key of 32 bytes, which are
+    never shown.
     """
 
     __match_args__ = ("key_id", "private_key")
@@ -153,7 +153,7 @@ def _split(data: bytes, what: str) -> tuple[bytes, bytes]:
 
 
 class _Exchange:
-    """One request at either end, with the secrets that both ends share."""
+    """One request, as seen by its sender or by the gateway, with the secrets that both share."""
 
     __slots__ = ("_context", "_encapsulated", "message")
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DAY", "Caps", "CentralStatement", "Charge", "Group", "Task", "micro_epsilon"]
 
-if not TYPE_CHECKING:  # a type checker would let every name pass
+if not TYPE_CHECKING:  # with `__getattr__`, a type checker would accept any name
     __getattr__ = lazy_names(
         __name__,
         {

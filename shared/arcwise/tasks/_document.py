@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Document(Value):
     """Base of `Task` and `Group`. Two documents are equal if their ids are equal.
 
-    A subclass sets its attributes, then calls `_seal`. It reads itself in `_from_fields` and `_from_json`.
+    A subclass sets its attributes, then calls `_seal`. Its `_from_fields` and `_from_json` read a document.
     """
 
     __slots__ = ("_bytes", "caps", "charge", "id", "name")

@@ -121,7 +121,7 @@ def _chosen(rows: int, tasks: int, sample: int | None, randomness: Randomness) -
 def _below(bound: int, count: int, randomness: Randomness) -> NDArray[np.int64]:
     """Return uniform integers in [0, bound), from the second halves of draws."""
     u = _halves(count, randomness)
-    above = 2**64 % bound  # the number of largest u to discard, so that a multiple of bound remains
+    above = 2**64 % bound  # this many of the largest u are discarded, so that a multiple of bound remains
     while above and (again := np.flatnonzero(u >= np.uint64(2**64 - above))).size:
         u[again] = _halves(again.size, randomness)
     below: NDArray[np.int64] = (u % np.uint64(bound)).astype(np.int64)

@@ -16,7 +16,7 @@ from arcwise.kernels.certificate import UNIT, exact_epsilon
 from arcwise.values import Value
 
 DAY: Final = 86_400
-"""Seconds of a day, for windows of caps and lengths of epochs."""
+"""The number of seconds in a day, for windows of caps and lengths of epochs."""
 MAX_PERIOD: Final = 366 * DAY
 SECONDS: Final = "; it is in seconds, up to a year"
 

@@ -29,14 +29,15 @@ _BYTE: Final = 256
 """The number of codes that fit in one byte."""
 
 _RESOLVED: Final = ((140.0, 256), (310.0, 512), (1500.0, 1024))
-"""Pairs: a number of places, and the number of nodes to use if the reports distinguish at least these places.
+"""Pairs: a number of places, and the nodes to use if the reports distinguish at least this many places.
 """
 
 _MOST_NODES: Final = 512
 """The largest number of nodes on an interval; with more, quantiles would take most of an estimate's time."""
 
 _WIDE: Final = 9
-"""From this window W on, the grid adds about power / (3 W^2) to the error, less than 1 %, which is ignored.
+"""For windows of at least this many codes, the grid's effect on the error is ignored. With a window of W
+codes the grid adds about the share power / (3 W^2), less than 1 %; power is the power of the loss.
 """
 
 
@@ -97,8 +98,8 @@ def _nodes(circular: bool, epsilon: float, expected_reports: int | None) -> int 
     """Return the number of nodes of a task for a distribution on a continuous domain; None means 128."""
     usual = None
     if epsilon >= _FINE_EPSILON:
-        # As many nodes as one byte allows. An interval has W - 1 more codes than nodes, and W is
-        # e^(-epsilon/2) times the N - 1 gaps, rounded.
+        # As many nodes as one byte allows. An interval with N nodes and a window of W codes has N + W - 1
+        # codes, and W is e^(-epsilon/2) times the N - 1 gaps between nodes, rounded.
         usual = _BYTE if circular else 1 + int((_BYTE - 1) / (1.0 + math.exp(-epsilon / 2)))
     if expected_reports is None:
         return usual
@@ -112,8 +113,8 @@ def _nodes(circular: bool, epsilon: float, expected_reports: int | None) -> int 
 def places_resolved(epsilon: float, reports: float) -> float:
     """Return the number of places that reports for a distribution can distinguish.
 
-    The number is 1 divided by the Wasserstein-1 distance on a sufficiently fine grid; the formula was fitted
-    to measurements.
+    The number is 1 divided by the Wasserstein-1 distance between the estimated and the true distribution, on
+    a sufficiently fine grid. The formula was fitted to measurements.
     """
     return 1.18 * math.exp(0.4 * epsilon) * math.pow(reports, 0.4)
 

@@ -130,8 +130,9 @@ class Group(Document):
             The most that a round costs. It is divided among the tasks in whole millionths, rounded down.
         sample
             The number of tasks that a device reports in a round, each with ``epsilon / sample``; ``None`` for
-            all. "auto" (default) is the rule of Wang et al. (2019), ``max(1, min(d, floor(epsilon / 2.5)))``;
-            `arcwise.analysis.planning.best_sample` computes the best number for the actual mechanisms.
+            all. "auto" (default) is the rule of Wang et al. (2019), ``max(1, min(d, floor(epsilon / 2.5)))``
+            for d tasks; `arcwise.analysis.planning.best_sample` computes the best number for the actual
+            mechanisms.
         weights
             Weights by name, if all tasks are reported: a task's share of epsilon is proportional to its
             weight.
@@ -207,8 +208,9 @@ class Group(Document):
         Notes
         -----
         The draw consists of the first k steps of a Fisher-Yates shuffle of the places 0 to d-1. Step i swaps
-        place i with place ``i + u mod m``, where ``m = d - i`` and u is from a draw with an unused r. A u of
-        ``2**64 - (2**64 mod m)`` or more is discarded, and the next draw is taken.
+        place i with place ``i + u mod m``, where ``m = d - i`` and u is the second number of a draw (r, u),
+        of which r is not used. A u of ``2**64 - (2**64 mod m)`` or more is discarded, and the next draw is
+        taken.
         """
         if self.sample is None:
             return self.tasks

@@ -23,10 +23,10 @@ _WANG_EPSILON: Final = Fraction(5, 2)
 
 
 def wang_sample(epsilon: float, tasks: int) -> int:
-    """Return k, the number of d tasks that a device reports, by the rule of Wang et al. (ICDE 2019).
+    """Return k, the number of tasks out of d that a device reports, by the rule of Wang et al. (ICDE 2019).
 
-    ``k = max(1, min(d, floor(epsilon / 2.5)))``: the number of tasks that can have an epsilon of 2.5 each, at
-    least 1.
+    ``k = max(1, min(d, floor(epsilon / 2.5)))``: the number of the d = `tasks` tasks that can have an epsilon
+    of 2.5 each, but at least 1.
 
     Examples
     --------
@@ -47,8 +47,9 @@ def epsilon_shares(
 
     k is None if all tasks are reported. The epsilons are given by task name, in whole millionths. `epsilon`
     is the cost of a round. `sample` is k, or "auto" for the k of `wang_sample`; None, or the number of tasks,
-    means all tasks. Each task has epsilon/k. If all tasks are reported and weights are given, the shares are
-    in proportion to the weights. Raises `TaskError` if a task would have an epsilon below 0.01 or above 20.
+    means all tasks. Each task gets the epsilon ``epsilon / k``. If all tasks are reported and weights are
+    given, the shares are in proportion to the weights. Raises `TaskError` if a task would have an epsilon
+    below 0.01 or above 20.
 
     Examples
     --------

@@ -95,7 +95,7 @@ def optional_to_fields(values: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def optional_from_fields(items: list[Any]) -> dict[str, Any]:
-    """Return the map after a task's eighth item, or an empty map; of the values, only None is refused here.
+    """Return the map after a task's eighth item, or an empty map; only values of None are refused here.
 
     Raises `TaskError` if the map is empty, is not the only further item, or has an unknown key.
     """

@@ -66,7 +66,7 @@ class Task(Document):
     domain
         `Interval` or `Circle`.
     epsilon
-        The privacy loss of one report, from 0.01 to 20; from 0 with a mechanism that spends a delta.
+        The privacy loss of one report, from 0.01 to 20, or from 0 to 20 with a mechanism that spends a delta.
     goal
         The purpose of the reports, which selects the mechanism. Interval: "distribution" (default; gives the
         mean, quantiles and the distribution) or "value" (a small error of each single report). Circle:
@@ -203,7 +203,7 @@ class Task(Document):
             unit=unit,
         )
         if mechanism is not None or self.epsilon > _FINE_BY_DEFAULT:
-            warn_if_coarse(self.mechanism, stacklevel=3)  # past `explained`
+            warn_if_coarse(self.mechanism, stacklevel=3)  # skips the frame of `explained`
 
     def _make(
         self,
@@ -299,12 +299,12 @@ class Task(Document):
 
     @property
     def readers(self) -> dict[str, str]:
-        """The guarantees in words for people, by reader, the local epsilon first."""
+        """The guarantees by reader, in words for people; the local epsilon comes first."""
         return reader_words(self.epsilon, self.charge.delta_units / UNIT, self.central)
 
     @property
     def release_words(self) -> str:
-        """A sentence that says when a server shows its counts; "" if the server's settings decide."""
+        """A sentence that says when a server shows the task's counts; "" if the server's settings decide."""
         least = self.least_reports if self.releases_closed_epochs else None
         return release_words(least, self.lateness_seconds)
 

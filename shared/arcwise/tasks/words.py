@@ -52,7 +52,7 @@ def caps_words(caps: Caps, what: str) -> str:
 
 
 def release_words(least: int | None, late: int | None) -> str:
-    """Return when a server shows counts and until when it accepts batches; "" where its own settings decide.
+    """Return in words when a server shows counts and until when it accepts batches; "" if it decides itself.
 
     `least` is the number of reports that a closed epoch must hold, or None if epochs are shown before they
     are closed. `late` is the number of seconds after an epoch in which batches are still accepted.

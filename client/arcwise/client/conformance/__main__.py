@@ -59,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _write_tally(tally: Tally, shown: int) -> None:
-    """Write one line for a kind, and its failures."""
+    """Write one line for a kind of case, and then the failures of this kind."""
     parts = [f"{tally.passed} of {tally.cases} passed"]
     if tally.skipped:
         missing = "optional" if tally.kind in OPTIONAL else "REQUIRED"

@@ -219,7 +219,7 @@ _GOOD = Answer(204)
 
 
 def deliveries(tasks: dict[str, str]) -> Iterator[Delivery]:
-    """Yield the deliveries; each has 10 seconds, or 1 second if the client's reports must stay pending."""
+    """Yield the deliveries; each may take 10 seconds, or 1 second if its reports must stay pending."""
     sent, dropped, kept = (
         {"sent": 3 * (end == "sent"), "dropped": 3 * (end == "dropped"), "pending": 3 * (end == "pending")}
         for end in ("sent", "dropped", "pending")

@@ -109,7 +109,7 @@ def _ledger(request: Object) -> Object:
         "http://127.0.0.1:9",
         tasks=[task := _task(request["task"])],
         ledger=MemoryLedger(),
-        caps="unlimited",  # as the case says
+        caps="unlimited",  # only the caps of the task apply
         transport=RecordingTransport(),
         environment=clock,
     )
@@ -145,7 +145,7 @@ def _wait(request: Object) -> Object:
 
 
 def _schedule(request: Object) -> Object:
-    """Send a queue by the uplink's schedule; this loop replaces the uplink's thread and clock."""
+    """Send a queue according to the uplink's schedule; this loop replaces the uplink's thread and clock."""
     uniforms: list[float] = []
     schedule = Schedule(uniform=lambda: uniforms[-1])
     queue = list(enumerate(request["batches"]))
@@ -177,7 +177,7 @@ def _deliver(request: Object) -> Object:
         request["url"],
         tasks=[task],
         ledger=MemoryLedger(),
-        caps="unlimited",  # as the case says
+        caps="unlimited",  # only the caps of the task apply
         key=request["key"],
         interval=600,
     )

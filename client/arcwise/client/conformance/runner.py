@@ -47,7 +47,7 @@ class Tally:
 
     @property
     def holds(self) -> bool:
-        """Whether no case failed, and none was skipped unless the kind is optional."""
+        """Whether no case failed and, unless the kind is optional, no case was skipped."""
         return not self.failures and (not self.skipped or self.kind in OPTIONAL)
 
 

@@ -36,7 +36,7 @@ class Database:
         self.busy_timeout = busy_timeout
         self._lock = threading.RLock()
         self._in_use = False
-        self._sound = False  # whether the whole file was checked and no trouble came since
+        self._sound = False  # whether the whole file was checked, with no trouble since
         self._connection: HeldConnection | None = None
         self._process: object = None
         self._full: bool | None = None  # whether the connection has PRAGMA synchronous = FULL
@@ -160,10 +160,10 @@ class Database:
                 self._broken = f"the ledger {self.path} is damaged: {error}"
                 raise LedgerError(self._broken) from error
             finally:
-                self._in_use = False  # first: a signal handler may raise at the first call
+                self._in_use = False  # set first, because a signal handler may raise at the next call
                 try:
                     self._undo()
-                except BaseException:  # also that of a handler: other processes wait for their turn
+                except BaseException:  # also from a handler: end the turn, for which others wait
                     self._undo()
                     raise
 

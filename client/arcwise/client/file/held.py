@@ -72,8 +72,8 @@ class HeldConnection(sqlite3.Connection):
         """Lock the file and the given index of its log, if the system has locks of open file descriptions.
 
         Call this after the first statement, because SQLite then opens the log and the index. Raises
-        `sqlite3.OperationalError` if another process has exclusive access, which is possible only if SQLite's
-        own lock was lost, or if no descriptor is left for the locks.
+        `sqlite3.OperationalError` if no descriptor is left for the locks, or if another process has exclusive
+        access. The latter is possible only if SQLite's own lock was lost.
         """
         if sys.platform == "linux":
             for path, part in ((self._path, _FILE_IN_USE), (index, _INDEX_IN_USE)):
@@ -113,7 +113,7 @@ class HeldConnection(sqlite3.Connection):
 
     def close(self) -> None:
         """Release the locks and close: SQLite can then get exclusive access if no other process has locks."""
-        if sys.platform == "linux" and self._process is current_process():  # not for the parent of a fork
+        if sys.platform == "linux" and self._process is current_process():  # not in a forked child
             while self._held:
                 with contextlib.suppress(OSError):
                     # Unlock explicitly: a child that was forked meanwhile may also have the descriptor.

@@ -252,7 +252,8 @@ def read_decimal(text: str) -> int:
 def _read(connection: sqlite3.Connection, item: Item, now: float) -> tuple[Balance, float | None, int]:
     """Return the balance of an account without the charges that have left its window.
 
-    Also return the second up to which charges have left (None if no charge has left), and the stored window.
+    Also return the Unix second up to which charges have left (None if no charge has left), and the stored
+    window.
     """
     row = connection.execute(
         "SELECT epsilon, delta, window, recent_epsilon, recent_delta FROM accounts WHERE account = ?",

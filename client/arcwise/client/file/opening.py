@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def real_path(path: Path) -> Path:
-    """Return a ledger's real location: SQLite names its companion files after that, not after a link."""
+    """Return a ledger's real location: SQLite names its companion files after the file, not after a link."""
     return Path(os.path.realpath(path))
 
 
@@ -102,7 +102,7 @@ def _move(draft: Path, path: Path) -> None:
         os.link(draft, path)
     except FileExistsError:
         raise
-    except OSError:  # no hard links, as on FAT; only this function creates ledgers here
+    except OSError:  # no hard links, as on FAT: rename, although that could replace a file
         draft.rename(path)
     folder = os.open(path.parent, os.O_RDONLY)
     try:
@@ -150,7 +150,7 @@ def open_file(
 
     def set_up(connection: HeldConnection) -> None:
         _check_kind(connection, path)
-        connection.hold(log_index_path(path))  # only now: in another file this could break that file's locks
+        connection.hold(log_index_path(path))  # only for a ledger: this could break a file's locks
         _check(connection, path, whole=check)
         _configure(connection, path)
         if connection.take_turn(0.0):  # otherwise another process is writing, and will do this
@@ -168,7 +168,7 @@ def _has_more_names(found: os.stat_result) -> bool:
 
 
 def _remove_drafts(path: Path) -> None:
-    """Remove the draft names of this file that a process left when it was killed within `create_file`."""
+    """Remove this file's second names: drafts that remain if a process is killed within `create_file`."""
     for draft in path.parent.glob(f"{glob.escape(path.name)}.*{_DRAFT}"):
         with contextlib.suppress(OSError):
             if draft.samefile(path):

@@ -111,7 +111,7 @@ MIRRORS: Final = {
         "memos": "task, draw, paid",
     }.items()
 }
-"""Indexes by name that duplicate the spending: a changed bit in either copy shows on opening.
+"""Indexes, by name, that hold copies of the spending: a changed bit in either copy is found on opening.
 
 Files of earlier versions get these indexes when they are opened.
 """

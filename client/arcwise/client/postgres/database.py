@@ -105,7 +105,8 @@ class Database:
         local = f"{path} {self._limits}"
         # A report waits for its account's row, and must see changes that were committed meanwhile.
         self._reporting = f"BEGIN ISOLATION LEVEL READ COMMITTED; {local}"
-        # LOCK TABLE takes no snapshot, so the snapshot is from after the wait for the lock, and stays fixed.
+        # LOCK TABLE takes no snapshot: the transaction's snapshot is taken after the wait for the lock, and
+        # stays fixed.
         sealing = f"{path} {lock} {_idle(_SEALING_SECONDS)}"
         self._queueing = f"BEGIN ISOLATION LEVEL REPEATABLE READ; {sealing} {LOCK_QUEUE};"
         self._reading = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {local}"
@@ -174,7 +175,7 @@ class Database:
     def _transaction(self, begin: str) -> Iterator[Session]:
         if self._process is not current_process():
             self.renew()
-        if getattr(self._mine, "in_use", False):  # it would wait for a row that the other call has locked
+        if getattr(self._mine, "in_use", False):  # this call would wait for a row that the other has locked
             raise LedgerError("the ledgers are in use by the call that this call interrupts")
         users, me, process = self._users, threading.get_ident(), current_process()
         threading.current_thread()  # after this call, gevent lists a greenlet as a thread
@@ -193,7 +194,7 @@ class Database:
                     self._close_idle()
                     raise
         finally:
-            self._mine.in_use = False  # first: a signal handler may raise at the first call
+            self._mine.in_use = False  # set first, because a signal handler may raise at the next call
             try:
                 if process is not current_process():
                     self._inherited += [connection] if connection else []
@@ -241,7 +242,7 @@ class Database:
             try:
                 connection.execute(begin.encode())
             except psycopg.OperationalError:
-                if not connection.broken:  # such as a timeout
+                if not connection.broken:  # for example after a timeout
                     _undo(connection)
                     self._give_back(connection)
                     raise

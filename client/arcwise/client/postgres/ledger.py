@@ -337,7 +337,7 @@ class PostgresLedgers(QueueOwner):
         return PostgresLedger(self._database, _checked(account))
 
     def create_account(self, account: str) -> bool:
-        """Create an account when its user agrees, once in its life; return False if it exists already.
+        """Create an account; return False if it exists already. Call this once, when the user agrees.
 
         Raises
         ------

@@ -1,7 +1,7 @@
 """The queue of unsent codes in a PostgreSQL database, which processes of several machines may share.
 
-A lease on a batch ends only by time, since no process can check whether a process of another machine is
-alive. If two processes send the same batch, after a crash, the server counts it once by its id.
+A lease on a batch ends only by time, because a process cannot check whether a process on another machine is
+alive. If two processes send the same batch after a crash, the server recognises its id and counts it once.
 """
 
 from __future__ import annotations
