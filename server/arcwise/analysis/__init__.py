@@ -1,4 +1,4 @@
-"""Estimates, plans and designs from counts. Needs the extra ``arcwise[analysis]``, but no server.
+"""Estimates, plans and designs from counts; they need the extra ``arcwise[analysis]``, but no server.
 
 Each name is imported when it is first used.
 """

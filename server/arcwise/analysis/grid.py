@@ -33,10 +33,10 @@ class Values(NamedTuple):
     steps: int
 
     def covered(self, low: int, high: int, *, outer: bool) -> FloatArray:
-        """Return 1 for each cell with only values from `low` to `high`, 0 for each without any, shape (N,).
+        """Return 1 for cells with only values from `low` to `high`, 0 for cells without any, shape (N,).
 
-        A cell that holds both values in this range and others is 1 if `outer` is true. On a circle `high` may
-        be beyond the last value.
+        A cell with values both in this range and outside it gets 1 if `outer` is true, otherwise 0. On a
+        circle `high` may be beyond the last value.
         """
         if self.size == self.steps:  # a circle: each cell is one value
             return ((self.first - low) % self.size <= high - low).astype(np.float64)
@@ -97,8 +97,8 @@ def bin_edges(mechanism: Mechanism) -> FloatArray:
 def wave_phases(places: FloatArray, number: int, *, circular: bool) -> FloatArray:
     """Return the phases of waves at places on the unit domain, the longest wave first, shape (number, M).
 
-    Over an interval the cosines of the phases make whole and half turns. On a circle the cosines of the
-    phases are cosines and sines of whole turns.
+    On an interval, the phase of wave k grows by k half turns over the domain. On a circle, the waves are in
+    turn cosines and sines, of 1, 2, ... whole turns.
     """
     if circular:
         turns = np.arange(2, number + 2) // 2
@@ -107,7 +107,7 @@ def wave_phases(places: FloatArray, number: int, *, circular: bool) -> FloatArra
 
 
 def _first(mechanism: Mechanism) -> tuple[int, float]:
-    """Return the node with the cell that contains 0 on a circle, and its start, in cells, from -1 to 0."""
+    """Return a circle's node with the cell that contains 0, and the cell's start, in cells, from -1 to 0."""
     nodes = mechanism.kernel.nodes
     # Cells start half a cell before their nodes, and node 0 is near a multiple of half a cell.
     edge = round(float(mechanism.node_units(np.zeros(1))[0]) * nodes - 0.5, 6)

@@ -51,7 +51,7 @@ class Reader:
         Seconds to wait for a connection, and for each part of an answer; an estimate of a large task with
         bands takes a few seconds.
     insecure
-        Whether to allow http:// to other machines too, because something else encrypts the connection.
+        Whether to allow http:// to other machines too; use it only if something else encrypts the connection.
     client
         An `httpx.Client` that provides the connections: its proxies, its TLS, its pool. No other setting of
         the client is used, so its authentication cannot be sent in place of the key. The reader does not
@@ -212,14 +212,15 @@ class Reader:
         bands: bool = False,
         origin: float | None = None,
     ) -> Comparison:
-        """Return how the population of other reports, of another task or other epochs, differs from a task's.
+        """Return how the population of a second set of reports differs from that of a task's reports.
 
         Parameters
         ----------
         task, start, end
             As for `estimate`.
         other, other_start, other_end
-            The other reports; None: the same task, all epochs.
+            The task and the epochs of the second set, as for `estimate`; by default all epochs of the same
+            task.
         level, between, target, reports_per_device, memoised, bands, origin
             As for `arcwise.analysis.compare_samples`.
         """
@@ -255,7 +256,7 @@ class Reader:
         return self._document(f"{_path(task)}/{quote(kind, safe='')}", asked)
 
     def close(self) -> None:
-        """Close connections."""
+        """Close the reader's own connections."""
         own, self._own = self._own, None
         if own is not None:
             own.close()

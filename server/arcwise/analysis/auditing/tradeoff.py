@@ -64,7 +64,7 @@ class Tradeoff:
         return min(a + b for a, b in zip(self.false_alarm, self.missed_detection, strict=True))
 
     def delta(self, epsilon: float) -> float:
-        """Return the least delta with ``missed >= 1 - delta - e^epsilon false alarm`` at every test.
+        """Return the least delta with ``missed detection >= 1 - delta - e^epsilon false alarm`` for any test.
 
         The delta is for these two inputs in this order, and for an epsilon of at least 0. It is rounded to a
         float.
@@ -89,8 +89,8 @@ def least_missed_detection(false_alarm: float, epsilon: float, delta: float = 0.
 
     Notes
     -----
-    ``max(0, 1 - delta - e^epsilon a, e^-epsilon (1 - delta - a))`` for the false alarm a, from equations 10
-    and 11 with a delta.
+    The result is ``max(0, 1 - delta - e^epsilon a, e^-epsilon (1 - delta - a))`` with a the false alarm, from
+    equations 10 and 11 of Geng and Viswanath, extended by a delta.
 
     Examples
     --------
@@ -160,7 +160,7 @@ def worst_tradeoff(mechanism: Mechanism | Task | Kernel) -> Tradeoff:
             f"{_MOST_WORK:,}, got {pairs:,} pairs and {kernel.codes:,} codes; name two inputs instead"
         )
     rows = [kernel.row(node) for node in range(kernel.nodes)]
-    firsts = range(1) if kernel.circular else range(kernel.nodes)  # a turned pair is as good
+    firsts = range(1) if kernel.circular else range(kernel.nodes)  # turned pairs are equivalent
     best = max(
         ((s, t) for s in firsts for t in range(s + 1, kernel.nodes)),
         key=lambda pair: sum(abs(v - w) for v, w in zip(rows[pair[0]], rows[pair[1]], strict=True)),

@@ -3,8 +3,8 @@
 Balle, Bell, Gascon and Nissim (2019) split every row into a rest and a part that all rows share, the blanket
 ``w_j = min over s of R_s(j)``. Suppose the adversary knows which devices have drawn from the rest, and their
 draws. The remaining reports are m + 1 draws, with m binomial: one is from the row of device 1, and m are from
-the blanket. With the identity ``Pr[Bin(n - 1, g) = M - 1] / M = Pr[Bin(n, g) = M] / (n g)`` the mean over m
-is one sum of independent terms,
+the blanket. Let ``M = m + 1``, g the probability of the blanket, and E = e^epsilon. With the identity
+``Pr[Bin(n - 1, g) = M - 1] / M = Pr[Bin(n, g) = M] / (n g)`` the mean over m is one sum of independent terms,
 
     delta(E) <= (1 / n) E[max(0, Z_1 + ... + Z_n)],    Z = (R_s(j) - E R_t(j)) / w_j with the probability w_j,
 
@@ -98,8 +98,8 @@ def _below(epsilon: float) -> float:
 class _WindowBlanket(Blanket):
     """The blanket of a window kernel: the two windows with the least overlap dominate for every E.
 
-    The leftover is the same in every row: the devices that have drawn it can be identified, so it counts as
-    rest.
+    The leftover, a unit for each of the first codes, is the same in every row. The adversary is assumed to
+    know the devices that have drawn it, so it counts as rest.
     """
 
     def __init__(self, kernel: WindowKernel) -> None:
@@ -123,9 +123,9 @@ class _WindowBlanket(Blanket):
         return log_positive_part(*self.dominating(_below(epsilon)), n) - math.log(n)
 
     def log_delta_below(self, epsilon: float, n: int) -> float:
-        """Return the bound from the two least overlapping windows, with all others in a third window.
+        """Return the bound from a data set with three windows.
 
-        The third window is far from both.
+        Device 1 has one of the two windows with the least overlap. All others have a third, far from both.
         """
         kernel = self._kernel
         if kernel.circular:
@@ -197,7 +197,8 @@ class _RowBlanket(Blanket):
     def _candidates(self, e: float, n: int) -> Iterator[tuple[tuple[int, int], float]]:
         """Yield pairs with an upper bound of the logarithm of their delta, the largest bound first.
 
-        ``max(0, x) <= e^(a x) / (e a)`` for every a > 0; E[e^(a Z)] for all pairs is a product of matrices.
+        The bounds follow from ``max(0, x) <= e^(a x) / (e a)`` for every a > 0; the means of e^(a Z) for all
+        pairs are a product of matrices.
         """
         least = np.full((len(self._rows), len(self._seconds)), -np.inf)
         values, weights = self.dominating(e)
@@ -236,7 +237,7 @@ class _RowBlanket(Blanket):
 
 
 class _Coupled:
-    """The law that dominates ``R_s(j) - E R_t(j)``, each over its weight, for all pairs of rows and every E.
+    """The law that dominates ``(R_s(j) - E R_t(j)) / w_j`` for all pairs of rows and every E.
 
     Large values of the first row's law are paired with small values of the second row's law. No other
     coupling of two laws has a larger mean of a convex function of the difference. A law that is larger than

@@ -1,11 +1,12 @@
 """Bounds of ``E[max(0, Z_1 + ... + Z_n)]`` for independent copies of one discrete variable Z, for any n.
 
-For X = Z_1 + ... + Z_n + U, where U is normal with the mean 0 and the deviation tau, and any line a > 0,
+For X = Z_1 + ... + Z_n + U, where U is normal with the mean 0 and the standard deviation tau, and any line
+``a > 0``,
 
     E[max(0, X)] = 1/(2 pi) * integral over t of M(s) / s^2,   s = a + it,   M(s) = E[e^(s X)].
 
-- **Smoothing** errs upward: ``max(0, x)`` is convex, so U, with mean 0, only adds (Jensen's inequality). It
-  makes the integrand vanish like e^(-tau^2 t^2 / 2).
+- **Smoothing** errs upward: ``max(0, x)`` is convex, so U, with mean 0, can only raise the mean (Jensen's
+  inequality). It makes the integrand vanish like e^(-tau^2 t^2 / 2).
 - **The trapezoidal rule** with steps of ``2 pi / R`` gives, by Poisson's summation formula, the sum over all
   integers m of ``e^(-a m R) E[max(0, X + m R)]``. No term is negative, so the rule also errs upward.
 - **The truncated part** beyond the last frequency T is at most ``M(a) e^(-tau^2 T^2 / 2) / (pi T)``.
@@ -77,7 +78,10 @@ def log_positive_part(values: FloatArray, weights: FloatArray, n: int, *, smooth
 
 
 def log_chernoff(values: FloatArray, weights: FloatArray, n: int) -> float:
-    """Return a fast upper bound of the same: too large by a factor of about a times the sum's deviation."""
+    """Return a fast upper bound of the number that `log_positive_part` bounds.
+
+    Its exponential is too large by a factor of about a times the standard deviation of the sum.
+    """
     if values.max(initial=0.0) <= 0:
         return -math.inf
     return _chernoff(values, weights, n, best_line(values, weights, n))
@@ -141,7 +145,7 @@ def _integral(
     # R is as long as the tilted law reaches, so that terms with m != 0 are small. A smaller R would also be
     # valid.
     period = max(n * mean, 0.0) + 7 * deviation + 6 * float(values.max()) + 16 / a
-    most = 2 * math.pi / _LAST * max(64, _MOST_ENTRIES // values.size)  # of R / tau
+    most = 2 * math.pi / _LAST * max(64, _MOST_ENTRIES // values.size)  # largest R / tau
     tau = max(smoothing, min(1.0, a * period / most)) / a
     period = min(period, most * tau)
     step = 2 * math.pi / period

@@ -54,9 +54,9 @@ def largest_local(
     end at an epsilon that uses all of the promise except the share `slack`. Raises `ParameterError` if not
     even the least epsilon of a task keeps the promise.
 
-    The kernel was computed to keep the promise at the returned epsilon. Without a slack, it was computed to
-    break the promise at the next number of three digits. A still larger epsilon may keep the promise, because
-    the weights of kernels are integers.
+    At the returned epsilon, a computation has shown that the kernel keeps the promise. Without a slack, one
+    has also shown that it breaks the promise at the next number of three digits. A still larger epsilon may
+    keep the promise, because the weights of kernels are integers.
     """
     known: dict[float, float] = {}
 

@@ -3,11 +3,12 @@
 For several releases, the Renyi divergences of a dominating pair are added. Several reports of one device are
 treated as a group.
 
-The largest delta over all pairs, as a function of E, is convex and falling. So it is the curve of a single
-pair of laws that dominates all pairs (Zhu, Dong and Wang, 2022, proposition 8), and dominating pairs compose.
-The curve is the same in both directions, and the Renyi divergence of the order alpha is given by
+The largest delta over all pairs, as a function of E = e^epsilon, is convex and falling. So it is the curve of
+a single pair of laws that dominates all pairs (Zhu, Dong and Wang, 2022, proposition 8), and dominating pairs
+compose. The curve is the same in both directions, and the Renyi divergence R of the order alpha is given by
 
-    e^((alpha - 1) R) = 1 + alpha (alpha - 1) integral from 1 of (E^(alpha - 2) + E^(-alpha - 1)) delta(E) dE.
+    e^((alpha - 1) R) = 1 + alpha (alpha - 1) I,
+    I = integral from 1 to infinity of (E^(alpha - 2) + E^(-alpha - 1)) delta(E) dE.
 """
 
 from __future__ import annotations
@@ -137,8 +138,8 @@ def central(
 
     Notes
     -----
-    The bound is that of the privacy blanket (Balle, Bell, Gascon and Nissim, 2019), with sums that do not
-    grow with n. Several releases are composed by Renyi divergences, and several reports of one device are
+    The bound is that of the privacy blanket (Balle, Bell, Gascon and Nissim, 2019), with sums that do not get
+    longer with n. Several releases are composed by Renyi divergences, and several reports of one device are
     treated as a group. The result never exceeds the sum of the device's local charges.
 
     Examples
@@ -162,7 +163,7 @@ def central(
     curve = _Curve(blanket_of(kernel), counted, local, releases)
 
     def group(size: float) -> float:
-        """Return the increase of the logarithm of delta from one report of a device to all of a release."""
+        """Return how much log delta grows from one report of a device to all its reports in a release."""
         if reports_each == 1:
             return 0.0
         if size == 0:
@@ -240,7 +241,7 @@ class _Curve:
         self._divergences: FloatArray | None = None
 
     def log_delta(self, epsilon: float) -> float:
-        """Return an upper bound."""
+        """Return an upper bound at this epsilon."""
         added = self._single(epsilon / self._releases) + math.log(self._releases)
         return min(added, self._composed(epsilon))
 
@@ -316,7 +317,8 @@ def _integral(epsilons: FloatArray, curve: FloatArray, power: float) -> float:
     """Return an upper bound of the integral of ``e^(power x) delta(e^x)``, from chords of delta."""
     width = float(epsilons[1] - epsilons[0])
     span = math.expm1(width)
-    # over a cell that begins at 0: of e^(power x), and of its product with the falling part of the chord
+    # Integrals over a cell that begins at 0: of e^(power x), and of its product with the falling part of the
+    # chord
     whole = np.expm1(power * width) / power
     more = np.expm1((power + 1) * width) / (power + 1) if power != -1 else width
     falling = (math.exp(width) * whole - more) / span

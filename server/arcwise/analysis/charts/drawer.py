@@ -28,7 +28,7 @@ _RADIUS, _AROUND = 128.0, 26.0
 """Size of a rose, and the margin for its labels."""
 _SMALL = (280.0, 64.0)
 _LEAST = 1.5
-"""Smallest widths of parts that are drawn; narrower parts are merged with their neighbours."""
+"""Smallest width of parts that are drawn; narrower parts are merged with their neighbours."""
 _FILLED = frozenset({"cells", "ribbon", "spans"})
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -139,7 +139,7 @@ class _Flat:
 
 
 class _Round:
-    """Positions of values around a circle: clockwise from the top, at a radius by the root of the density."""
+    """Positions of values around a circle: clockwise from the top; radii are roots of densities."""
 
     least = 0.0
 

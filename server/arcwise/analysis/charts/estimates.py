@@ -91,7 +91,8 @@ def _cumulative(estimate: Estimate, distribution: Distribution) -> Chart:
     total = [min(share, 1.0) for share in accumulate(distribution.probabilities)]
     if band is not None:
         knots = [low, *(min(max(at, low), high) for at in band.at), high]
-        # Between two places F is at least its value on the left, and at most its value on the right.
+        # Between two places the distribution function F is at least its value on the left, and at most its
+        # value on the right.
         ends = zip([0.0, *band.low], [*band.high, 1.0], strict=True)
         blocks = tuple((*at, *both) for at, both in zip(pairwise(knots), ends, strict=True) if at[0] < at[1])
         layers.append(Layer("ribbon", "fit", blocks, f"band, {level}"))

@@ -79,8 +79,8 @@ def read_fields(data: Bytes, offsets: IntArray, present: BoolArray | None = None
     ok &= lengths <= MAX_BODY_BYTES
     if not len(data):
         data = np.zeros(1, np.uint8)
-    # The bytes after a short body are those of the next body: the codes' length must lead to the body's own
-    # end.
+    # The bytes after a short body are those of the next body. So check that the codes' length leads to the
+    # body's own end.
     head = data[np.minimum(starts[:, None] + np.arange(_HEAD), len(data) - 1)]
     for place, part in BEGINNING.items():
         ok &= (head[:, place : place + len(part)] == np.frombuffer(part, np.uint8)).all(axis=1)
@@ -136,7 +136,7 @@ def _read_other(body: bytes, fields: Fields, row: int, end: int) -> None:
 
 
 def check_bodies(data: Bytes, offsets: IntArray, rules: Rules, present: BoolArray | None = None) -> Bodies:
-    """Decode bodies and check all except whether their ids are new; see `read_fields` for the arguments."""
+    """Decode bodies and check them, except whether their ids are new; see `read_fields` for the arguments."""
     fields = read_fields(data, offsets, present)
     tasks = np.where(fields.ok, _task_numbers(fields.task_ids, rules), -1)
     known = tasks >= 0

@@ -1,4 +1,4 @@
-"""The query in terms of Ibis: checks, the choice among batches with one id, and counts.
+"""The query in terms of Ibis: checks, the choice among batches with the same id, and counts.
 
 A subquery first counts the ids of batches and reads no other column. Nearly all batches have a unique id and
 are counted directly; only batches that share an id are sorted. The query never uses the number or the

@@ -55,7 +55,7 @@ _SPARK = ("tinyint", "smallint", "bigint", "binary", "array<int>", "bigint")
 
 
 class _Files(tuple[str, ...]):
-    """Paths of files, or one name of a table."""
+    """Paths of files, or the name of one table."""
 
     __slots__ = ()
 
@@ -191,7 +191,7 @@ def _connected(url: str, stack: ExitStack) -> Any:
     if url == "spark":
         check_extra("lake", "pyspark", user="this engine")
         return ibis.pyspark.connect()
-    if urlparse(f"{url.partition(':')[0]}:").scheme in {"postgresql", "postgres"}:  # as Ibis takes it
+    if urlparse(f"{url.partition(':')[0]}:").scheme in {"postgresql", "postgres"}:  # as Ibis does
         check_extra("postgres", "psycopg", user="this engine")
         import psycopg
 
@@ -244,7 +244,7 @@ def _read(backend: Any, files: Sequence[str], layout: str, stack: ExitStack) -> 
             raise ParameterError(f"there is no table {files[0]!r} in the {backend.name} database") from error
     if kind == "parquet" and backend.name == "pyspark":
         return _spark_view(backend, backend._session.read.parquet(*files), stack)
-    if backend.name == "duckdb":  # it reads each name as a pattern
+    if backend.name == "duckdb":  # DuckDB reads each name as a pattern
         files = [path if "://" in path else glob.escape(path) for path in files]
     if kind == "parquet":
         return _parquet(backend, files, layout)

@@ -39,10 +39,10 @@ def count_table(
 
     The engine runs the whole query: only counts reach Python, not reports. Needs the extra ``arcwise[lake]``.
     Batches that a server would answer with an error are rejected for the same reason. A batch counts once for
-    its task, in any epoch. The rows of a table have no order. So of several good batches with one id, the
-    batch with the smallest epoch is counted; among batches of this epoch, the batch with the smallest codes,
-    compared as lists. The other batches are "replayed" if they are equal to the counted batch, otherwise
-    "conflicting-batch".
+    its task, in any epoch. The rows of a table have no order. So of several acceptable batches with one id,
+    the batch with the smallest epoch is counted; among batches of this epoch, the batch with the smallest
+    codes, compared as lists. The other batches are "replayed" if they are equal to the counted batch,
+    otherwise "conflicting-batch".
 
     Parameters
     ----------

@@ -88,7 +88,7 @@ class AnyAverage:
 
 @dataclass
 class Average(AnyAverage):
-    """An average of weights over the reports, with a mean of at least a functional of the population.
+    """An average of weights over the reports; its expectation is at least a functional of the population.
 
     `weights` are those of both parts of the reports, shape (2, K'). `errors` holds the contribution of each
     code to the average's error, shape (2 K',), and also of each node if devices report several times, shape

@@ -68,7 +68,7 @@ _HEAD = ("task", "task_id", "n", "level", "unit")
 
 @dataclass(frozen=True, repr=False)
 class Comparison(Shares, Shown):
-    """Differences between another population and the estimated one: the other's numbers minus its own.
+    """Differences between another population and the estimated one: the other's numbers minus the estimates.
 
     Attributes
     ----------
@@ -97,8 +97,8 @@ class Comparison(Shares, Shown):
     unit
         The unit of the values, if the task names one.
     test
-        The test whether the populations are equal. None if the samples have different mechanisms, because no
-        exact test exists for these, and for more than one report per device.
+        The test whether the populations are equal. None if the samples have different mechanisms, for which
+        no exact test exists, or if a device may have sent more than one report.
     devices, other_devices
         As in `Estimate`: the least numbers of devices behind the reports of the two samples.
     """

@@ -54,7 +54,7 @@ _METHOD = "difference of the fitted distributions; bounds that hold for every pa
 _POINTS = 16  # places at which the distribution functions are compared
 
 _ALIKE = 8.0
-"""Approximate number of independent bounds equivalent to all bounds; the weights are chosen for it."""
+"""When weights are chosen, all bounds together are treated as about this many independent bounds."""
 
 
 def mean_difference(first: Survey, second: Survey, *, level: float = 0.95) -> Value:
@@ -64,11 +64,11 @@ def mean_difference(first: Survey, second: Survey, *, level: float = 0.95) -> Va
     the two sets of users themselves. No device may be in both surveys, since the interval treats the two sets
     of reports as independent.
 
-    If both means are unbiased, the errors of the two means on a side (`mean.reaches`) are added in squares to
-    the error on that side. So the interval is not symmetric for skewed populations (Zou and Donner 2008). The
-    quantile is Student's with the Welch-Satterthwaite degrees of freedom. If one mean is a range of possible
-    values, the result is the range of differences, without a point. Each mean's range then has the level
-    ``(1 + level) / 2`` (Bonferroni).
+    If both means are unbiased, the error on each side is the root of the summed squares of the means' errors
+    on that side (`mean.reaches`). So the interval is not symmetric for skewed populations (Zou and Donner
+    2008). The quantile is Student's with the Welch-Satterthwaite degrees of freedom. If one mean is a range
+    of possible values, the result is the range of differences, without a point. Each mean's range then has
+    the level ``(1 + level) / 2`` (Bonferroni).
     """
     for name, each in (("first", first), ("second", second)):
         if each.mechanism.domain.circular:
@@ -114,12 +114,13 @@ def mean_difference(first: Survey, second: Survey, *, level: float = 0.95) -> Va
 def direction_difference(first: Survey, second: Survey, *, level: float = 0.95) -> Value:
     """Return the mean direction of the second population minus that of the first, in the unit of the domain.
 
-    Both surveys are on a `Circle` and have the same target, and no device is in both. The value is the
+    Both surveys are on a `Circle` and have the same target, and no device may be in both. The value is the
     shorter way round, from minus half the period to half the period, and the interval is unwrapped. The
     interval is a whole period if one of the directions is not determined.
 
-    On each side both arcs are added in squares, as errors of means are. An arc grows faster than its number
-    of standard errors, so the interval tends to be too wide rather than too narrow.
+    On each side, the reach is the root of the summed squares of both arcs, as for the errors of means. An arc
+    grows faster than its number of standard errors, so the interval tends to be too wide rather than too
+    narrow.
     """
     period, notes = _circle(first, second)
     one, other = (direction(each, level=level) for each in (first, second))
@@ -200,7 +201,7 @@ def _reaches(survey: Survey, numbers: FloatArray, quantile: float) -> tuple[floa
 def share_difference(first: Survey, second: Survey, low: float, high: float, *, level: float = 0.95) -> Value:
     """Return the share of the second population from `low` to `high`, minus that of the first.
 
-    Both surveys are on one domain, and no device is in both; `low` and `high` are as for `shares.share`.
+    Both surveys are on one domain, and no device may be in both; `low` and `high` are as for `shares.share`.
     """
     ends = [unit_ends(each.mechanism, low, high) for each in (first, second)]
     pairs = [_between(each, *part) for each, part in zip((first, second), ends, strict=True)]
@@ -222,7 +223,7 @@ def bin_differences(first: Survey, second: Survey, *, level: float = 0.95) -> di
 def cdf_differences(first: Survey, second: Survey, *, level: float = 0.95) -> dict[str, Value]:
     """Return the second distribution function minus the first at up to 16 places, jointly at the level.
 
-    Both surveys are on the same `Interval`, and no device is in both. If one of the confidence intervals
+    Both surveys are on the same `Interval`, and no device may be in both. If one of the confidence intervals
     excludes 0, the populations differ at the level. The keys are values of the domain: quantiles of both
     populations together.
 
@@ -260,17 +261,18 @@ def quantile_differences(
 ) -> dict[str, Value]:
     """Return the quantiles of the second population minus those of the first, in the unit of the domain.
 
-    Both surveys are on one domain, and no device is in both; each interval has the level separately. A circle
-    requires an origin, from which both quantiles are counted upwards; an interval takes none. On a circle the
-    differences are those of the distances from the origin, so they lie between plus and minus the period.
+    Both surveys are on one domain, and no device may be in both; each interval has the level separately. A
+    circle requires an origin, from which both quantiles are counted upwards; an interval takes none. On a
+    circle the differences are those of the distances from the origin, so they lie between plus and minus the
+    period.
 
     An interval for a quantile jumps over places without people, so squares of distances do not add up.
     Instead, the interval holds every difference for which the quantiles are within z_1 and z_2 standard
     errors, with ``z_1^2 + z_2^2 <= c``. It misses on one side only if one squared z or the sum of both
     exceeds c on that side. So c is chosen to make half of the chi-square probability with one degree of
     freedom, plus a quarter of that with two, equal to the level's tail on that side. At level 0.95 the root
-    of c is 2.35 standard errors instead of 1.96. If both quantiles have wide room between their bounds, it is
-    2.10 instead of 1.70.
+    of c is 2.35 standard errors instead of 1.96. If the bounds of both quantiles leave much room
+    (`bounds.narrowed_root`), it is 2.10 instead of 1.70.
     """
     circular = second.mechanism.kernel.circular
     if (origin is None) == circular:

@@ -3,9 +3,10 @@
 A device's randomness shrinks the moment of the codes' positions by the known factor rho_1, and turns it by a
 known angle if the row is not symmetric. As complex numbers, ``Z = mean(e^(i code)) / rho_1`` estimates the
 population's moment. Rounding a value to one of the two nodes around it shrinks the moment a little more, by
-at most ``(pi/K)^2 / 2`` relatively; this is not corrected. (Nodes are d = 2 pi/K apart. A mixture of two of
-them with shares 1-t and t has the length ``sqrt(1 - 4 t (1-t) sin(d/2)^2)``. At t = 1/2 this is
-``cos(d/2) = 1 - (pi/K)^2/2 + ...``.) The intervals of the resultant length and of the direction allow for it.
+at most ``(pi/K)^2 / 2`` of its length, with K nodes; this is not corrected. (Nodes are d = 2 pi/K apart. A
+mixture of two of them with shares 1-t and t has the length ``sqrt(1 - 4 t (1-t) sin(d/2)^2)``. At t = 1/2
+this is ``cos(d/2) = 1 - (pi/K)^2/2 + ...``.) The intervals of the resultant length and of the direction allow
+for it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import ComplexArray, FloatArray
 
-_FEWEST = 5  # least reports for a direction or for an interval of the length
+_FEWEST = 5  # fewest reports for a direction or for an interval of the length
 
 _LEAST_ATTENUATION = 1e-9
 """Least factor to divide by: smaller factors consist partly of rounding errors."""
@@ -173,11 +174,11 @@ def direction(survey: Survey, *, level: float = 0.95) -> Value:
     """Return the mean direction, in the unit of the domain, with Fieller's interval.
 
     A direction u is in the interval unless the component of Z across u differs significantly from zero
-    (Fieller 1954), that is by more than the reach of that average (`mean.reach`). Near zero resultant length
-    the delta method fails. There the interval is the whole circle: if ``Z V^-1 Z`` does not exceed
-    Hotelling's quantile, and always with fewer than 5 reports. With many reports Hotelling's quantile is the
-    chi-square quantile with 2 degrees of freedom. The largest turn that rounding to nodes can cause is added
-    to the reach.
+    (Fieller 1954), that is by more than the reach of that average (`mean.reach`). The delta method fails near
+    zero resultant length. So the interval is the whole circle if ``Z V^-1 Z``, with V the covariance of Z,
+    does not exceed Hotelling's quantile, and always with fewer than 5 reports. With many reports Hotelling's
+    quantile is the chi-square quantile with 2 degrees of freedom. The largest turn that rounding to nodes can
+    cause is added to the reach.
     """
     mechanism = survey.mechanism
     if why := untold(mechanism):
@@ -212,10 +213,10 @@ def arrow_direction(mechanism: Mechanism, arrow: Arrow, level: float, about: str
 def turned(mechanism: Mechanism, shortest: float) -> float:
     """Return how far rounding to nodes may move the moment across its direction; 0 if nothing is rounded.
 
-    The moment is at least `shortest` long. Let R be its length. Around the direction, the population's sines
-    sum to 0; the sines on either side sum to at most ``sqrt(1 - R^2) / 2``. Rounding shrinks them by factors
-    between ``cos h`` and 1, with h half the distance between nodes, and possibly on one side only. Rounding
-    also turns a value between nodes by ``atan(s tan h) - s h``, with s from -1 to 1: by at most
+    The moment is at least `shortest` long. Let R be its length. The sines of the population's angles from the
+    direction sum to 0, and those on either side sum to at most ``sqrt(1 - R^2) / 2``. Rounding shrinks them
+    by factors between ``cos h`` and 1, with h half the distance between nodes, and possibly on one side only.
+    Rounding also turns a value between nodes by ``atan(s tan h) - s h``, with s from -1 to 1: by at most
     ``2 h^3 / (9 sqrt 3)``.
     """
     if not mechanism.rounds:
@@ -266,10 +267,10 @@ _FLATTEST = 1e-3  # the least slope of a secant, which limits its step
 def fieller_arc(moment: Moment, level: float, *, reports: float = math.inf) -> tuple[float, float] | None:
     """Return how far the interval reaches below and above the argument of Z, in radians; None: all around.
 
-    With ``M = Z Z' - t^2 V`` the normals n of the interval's directions satisfy ``n M n <= 0``. If the test
-    of zero resultant rejects, M has a positive eigenvalue l1, with eigenvector e1, and a negative eigenvalue
-    l2, with eigenvector e2. The normals are within ``atan sqrt(-l2/l1)`` of +-e2, so the directions are
-    within the same angle of +-e1.
+    Let V be the covariance of Z, and t Student's quantile. With ``M = Z Z' - t^2 V`` the normals n of the
+    interval's directions satisfy ``n M n <= 0``. If the test of zero resultant rejects, M has a positive
+    eigenvalue l1, with eigenvector e1, and a negative eigenvalue l2, with eigenvector e2. The normals are
+    within ``atan sqrt(-l2/l1)`` of +-e2, so the directions are within the same angle of +-e1.
     """
     z, covariance = moment
     if z @ np.linalg.solve(covariance, z) <= hotelling(level, reports):
@@ -285,9 +286,10 @@ def fieller_arc(moment: Moment, level: float, *, reports: float = math.inf) -> t
 def resultant_length(survey: Survey, *, level: float = 0.95) -> Value:
     """Return the mean resultant length R, from 0 (no direction) to 1 (all the same).
 
-    ``|Z|^2`` is too large by the trace of V on average, so the point is ``sqrt(|Z|^2 - trace V)``, or 0 if
-    that is negative. If R exceeds 3 standard errors, the interval is that of an average (`mean.reach`) of the
-    component along Z. Otherwise it inverts the noncentral chi-square law that ``|Z|^2`` approximately has.
+    ``|Z|^2`` is too large by the trace of V, the covariance of Z, on average, so the point is
+    ``sqrt(|Z|^2 - trace V)``, or 0 if that is negative. If R exceeds 3 standard errors, the interval is that
+    of an average (`mean.reach`) of the component along Z. Otherwise it inverts the noncentral chi-square law
+    that ``|Z|^2`` approximately has.
 
     With few reports the covariance is uncertain too, so it is enlarged as Student's t enlarges a variance.
     With fewer than 30 reports, the standard error is that of the direction in which Z varies most. With fewer
@@ -364,7 +366,10 @@ def _length(arrow: Arrow, level: float) -> _Length:
 
 
 def _noncentrality(x: float, probability: float, freedom: float) -> float:
-    """Return the noncentrality at which a chi-square is at most x with `probability`; 0 if no such exists."""
+    """Return the noncentrality at which a chi-square is at most x with `probability`.
+
+    The result is 0 if no noncentrality does this.
+    """
     from scipy.optimize import brentq
     from scipy.special import chndtr
 

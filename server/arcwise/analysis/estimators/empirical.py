@@ -26,9 +26,9 @@ SKEWNESS = 2.0
 """How much the squared skewness of an average adds to the threshold for its likelihood ratio.
 
 If x rare reports are expected, the squared skewness is 1/x, and the probability of seeing no such report is
-exp(-x). An interval from a sample without such a report includes x up to ``2 x = t^2 (1 + 2/x)``. At the
-level 0.95 this is x = 3.1, so the intervals of 4 % of surveys miss. With the chi-square law alone, 15 % would
-miss.
+exp(-x). With t the quantile in standard errors, an interval from a sample without such a report includes x up
+to ``2 x = t^2 (1 + 2/x)``. At the level 0.95 this is x = 3.1, so the intervals of 4 % of surveys miss. With
+the chi-square law alone, 15 % would miss.
 """
 
 
@@ -48,15 +48,15 @@ def empirical_reach(kernel: Kernel, values: FloatArray, counts: FloatArray, quan
     The signed root of the likelihood ratio is compared with `quantile`, a number of standard errors.
 
     Of all laws q of the codes with the expectation m + d, the most likely one is (Owen 2001, chapter 2), with
-    p the shares of the reports, m their average and ``z = v - m``,
+    v the numbers, p the shares of the codes among the reports, m the average and ``z = v - m``,
 
         q_j proportional to p_j / (1 - y z_j),    0 <= y <= 1 / z_far.
 
-    If q does not reach d with y at its upper end, a share s of the mass is also at the furthest code. So d
-    increases along a single path (y, then s), as does the likelihood ratio ``2 n sum_j p_j log(p_j/q_j)``.
-    Its root is normal except for the skewness of q (`SKEWNESS`). The furthest code may be a rare one with a
-    huge number: codes beyond it can add less than a hundredth of the standard error to any population's
-    average.
+    Here y is a multiplier, and z_far the z of the furthest code that a report may have. If q does not reach d
+    with y at its upper end, a share s of the mass is also at the furthest code. So d increases along a single
+    path (y, then s), as does the likelihood ratio ``2 n sum_j p_j log(p_j/q_j)``. Its root is normal except
+    for the skewness of q (`SKEWNESS`). Codes with even larger numbers are ignored if they are so rare that in
+    any population they add less than a hundredth of the standard error to the average.
     """
     n = float(counts.sum())
     z, p, seen, furthest = _residuals(kernel, values, counts)
@@ -87,7 +87,7 @@ def pooled_reach(
     for values, counts, weight in samples:
         n = float(counts.sum())
         z, p, seen, furthest = _residuals(kernel, values, counts)
-        scale = total * weight / math.sqrt(n * (n - 1.0))  # the average is taken from these reports too
+        scale = total * weight / math.sqrt(n * (n - 1.0))  # n - 1: the average is from the same reports
         found.append(scale * z[seen])
         shares.append(p * n / total)
         far = max(far, scale * float(z[furthest]))
@@ -112,11 +112,11 @@ def _most(
     far = max(far, float(z.max()))
 
     def along(path: float) -> tuple[FloatArray, float, float]:
-        """Return the law of the seen codes, the share of the furthest, and the signed root."""
+        """Return the law of the seen codes, the share of the furthest code, and the signed root."""
         y, share = min(path, _LAST) / far, max(path - 1.0, 0.0)
         yz = y * z
         weights = p / (1.0 - yz)
-        # The sum of weights minus 1; sum p z is 0.
+        # This is the sum of the weights minus 1, since sum p z is 0.
         more = float(weights @ (yz * yz))
         ratio = 2 * n * (float(p @ np.log1p(-yz)) + math.log1p(more) - math.log1p(-share))
         weights *= (1.0 - share) / (1.0 + more)
@@ -162,7 +162,7 @@ def _root_search(root: Callable[[float], float], quantile: float, guess: float) 
     return _WHOLE
 
 
-_SECANTS = 6  # secant steps before a search that does not need a nearly straight line
+_SECANTS = 6  # secant steps before a slower search that works for any curve
 
 
 def _furthest(kernel: Kernel, z: FloatArray, counts: FloatArray, error: float) -> int:
@@ -172,7 +172,7 @@ def _furthest(kernel: Kernel, z: FloatArray, counts: FloatArray, error: float) -
     """
     order = np.argsort(-z, kind="stable")
     shares = largest_probabilities(kernel)[order]
-    lost = np.cumsum(shares * z[order]) - np.cumsum(shares) * z[order]  # by code, without all beyond it
+    lost = np.cumsum(shares * z[order]) - np.cumsum(shares) * z[order]  # if codes beyond count as this
     beyond = int(np.searchsorted(lost, _NEGLIGIBLE * error, "right")) - 1
     return int(order[min(max(beyond, 0), int(np.argmax(counts[order] > 0)))])
 

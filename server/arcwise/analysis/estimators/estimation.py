@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _PART = 0.01  # the note is added if nine in ten values lie in at most this part of the domain
 
 _CELLS, _MOST = 2.5, 0.025
-"""A fit to one place spreads over this many cells, which count as narrow, up to `_MOST` of the domain."""
+"""A fit to one place spreads over `_CELLS` cells: this width is narrow, up to `_MOST` of the domain."""
 
 _SURE = 0.05
 """Largest part of the domain that the intervals of the two quantiles may cover together."""

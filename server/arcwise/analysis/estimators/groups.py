@@ -99,7 +99,7 @@ def group_reports(group: Group, reports: Mapping[str, int], *, level: float = 0.
     Parameters
     ----------
     group
-        The group, as the devices have it.
+        The group that the devices use.
     reports
         The number of reports by task name, from the same rounds for all tasks.
     level
@@ -184,8 +184,9 @@ def drawn_alike(reports: Sequence[int], sample: int) -> float | None:
     d.
 
     The indicator that a device draws a task has the variance ``s (1-s)``, and the covariances between tasks
-    keep the sum constant. So with m reports per task on average, ``sum (n_j - m)^2 (d-1) / (m (d-k))`` has
-    nearly the chi-square law with d - 1 degrees of freedom: Pearson's statistic times ``(d-1) / (d-k)``.
+    keep the sum constant. So with n_j the reports of task j and m their average,
+    ``sum (n_j - m)^2 (d-1) / (m (d-k))`` has nearly the chi-square law with d - 1 degrees of freedom:
+    Pearson's statistic times ``(d-1) / (d-k)``.
     """
     tasks = len(reports)
     average = sum(reports) / tasks

@@ -153,7 +153,7 @@ def k_modal(heights: FloatArray, widths: FloatArray, k: int, *, circular: bool) 
 
 
 def _costs(heights: FloatArray, widths: FloatArray, cuts: list[int]) -> FloatArray:
-    """Return the costs of making heights rise from one cut to another, shape (C, C), infinite downwards."""
+    """Return the costs of making heights rise between two cuts, shape (C, C): infinite to an earlier cut."""
     costs = np.full((len(cuts), len(cuts)), np.inf)
     np.fill_diagonal(costs, 0.0)
     for row, start in enumerate(cuts[:-1]):
@@ -165,7 +165,7 @@ def _costs(heights: FloatArray, widths: FloatArray, cuts: list[int]) -> FloatArr
 def _pooled(
     heights: FloatArray, widths: FloatArray
 ) -> Iterator[tuple[float, list[tuple[float, float, int]]]]:
-    """Yield after each cell the cost of making heights up to it rise, and the blocks: mean, width, cells."""
+    """After each cell, yield the cost of making heights up to it rise, and blocks of (mean, width, cells)."""
     cost = 0.0
     blocks: list[tuple[float, float, int]] = []
     for height, part in zip(heights.tolist(), widths.tolist(), strict=True):

@@ -144,9 +144,9 @@ def device_variance(kernel: Kernel, values: FloatArray, law: FloatArray) -> floa
     The users' fitted node distribution `law`, shape (N,), only weights the variances of the rows, so its
     smoothing changes the result little.
 
-    For an input at a node it is the variance of that node's row. For an input between two nodes, random
-    rounding adds ``t (1-t)`` times the squared difference of the two rows' means. This is at most a quarter
-    of the squared difference, and this maximum is added.
+    For an input at a node it is the variance of that node's row. For an input between two nodes, at the part
+    t of the way, random rounding adds ``t (1-t)`` times the squared difference of the two rows' means. This
+    is at most a quarter of the squared difference, and this maximum is added.
     """
     centred = values - values.mean()  # a large common part would cancel below and leave only rounding errors
     means = node_means(kernel, centred)
@@ -164,9 +164,9 @@ def device_reach(
 
     At a large epsilon only few reports differ from their value, but they differ much, so the average is not
     normal. Its law is known. Let C be the mean over the users of the cumulant generating functions of
-    ``v - E v``. The signed root of ``2 n (t C'(t) - C(t))`` at the distance ``C'(t)`` is nearly normal (large
-    deviations). A correction (`_SKEWNESS`) allows for the effect of the tilted law's skewness on rare
-    reports.
+    ``v - E v``, with v the number of a report. The signed root of ``2 n (t C'(t) - C(t))`` at the distance
+    ``C'(t)`` is nearly normal for n reports (large deviations). A correction (`_SKEWNESS`) allows for the
+    effect of the tilted law's skewness on rare reports.
     """
     means = node_means(kernel, values)
     rounding = float(law @ _rounding(means))

@@ -49,14 +49,14 @@ _MANY = 4
 """With this many resolved places per node, the reports show at which node a share jumps."""
 
 _NEAR = 1.5, 3
-"""Growth of blocks near a place, and the windows that count as near: used if no pair of `_GROWTHS` is."""
+"""Growth of blocks near a place, and the windows that count as near: used if no pair of `_GROWTHS` fits."""
 
 _COARSE = 1 / 32  # longest block, as a part of the nodes
 _ALIKE = 3  # distance in nodes: closer places share their blocks
 _MOST_ANCHORS = 2  # places near which blocks are short: the ends of a part of the domain
 
 _SPREAD = 1e-6
-"""Part of the fit that is spread over all nodes, so that no code that a node can give is impossible."""
+"""Part of the fit that is spread over all nodes, so that every code that a node can give is possible."""
 
 
 def is_fine(mechanism: Mechanism) -> bool:

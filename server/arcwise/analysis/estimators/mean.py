@@ -1,7 +1,7 @@
-"""The mean on an interval: unbiased where the reports determine it, a range of possible values for clamp.
+"""The mean on an interval: unbiased where the reports determine it, otherwise a range of possible values.
 
 Both are averages of one number per code, so their expectations are exact; no model of the population is used.
-Only the width of an interval for these users needs a fitted distribution to average over.
+A fitted distribution is needed only for the width of intervals for the users who reported.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _ALARM = 1e-4  # share of honest surveys in which some note may wrongly mention 
 
 
 def mean(survey: Survey, *, level: float = 0.95) -> Value:
-    """Return the mean of the population, or of these users, in the unit of the domain.
+    """Return the mean of the population, or of the users who reported, in the unit of the domain.
 
-    The survey is on an `Interval`. For these users the estimate and the bounds of its bias are the same as
-    for the population. But the error is only that of the devices' randomness, plus that of sampling if only
-    some users were drawn.
+    The survey is on an `Interval`. For the users, the estimate and the bounds of its bias are the same as for
+    the population. But the error is only that of the devices' randomness, plus that of sampling if only some
+    users were drawn.
     """
     mechanism, users, devices = survey.mechanism, survey.users, survey.devices
     kernel, domain = mechanism.kernel, mechanism.domain
@@ -102,14 +102,16 @@ Weighted: TypeAlias = "tuple[Survey, float, FloatArray]"
 
 
 def impossible(samples: Sequence[Weighted], sign: float = 1.0, *, trials: int = 1) -> bool:
-    """Return whether honest reports have a sum this large in at most 1 of 10,000 surveys (this small for -1).
+    """Return whether honest reports have a sum this large in at most 1 of 10,000 surveys.
 
-    `trials` is the number of sums that might have been examined instead of this sum. An interval at the level
-    0.95 lies beyond the possible range in one survey of forty if the truth is at the end of that range. The
-    ends of an interval are therefore no evidence of manipulation.
+    With a `sign` of -1, "this large" means "this small". `trials` is the number of sums that might have been
+    examined instead of this sum. An interval at the level 0.95 lies beyond the possible range in one survey
+    of forty if the truth is at the end of that range. The ends of an interval are therefore no evidence of
+    manipulation.
 
     Chernoff's bound holds for every number of reports and every population: inputs are mixtures of nodes, so
-    the largest ``E exp(t v)`` is reached at a node. The bound holds for every t; a few values are tried.
+    the largest ``E exp(t v)``, with v the number of a report, is reached at a node. The bound holds for every
+    t; a few values are tried.
     """
     kernel = samples[0][0].mechanism.kernel
     several = [(sign * numbers, survey.counts, weight) for survey, weight, numbers in samples]
@@ -245,10 +247,10 @@ def strata_reach(
 def clamp_units(mechanism: Mechanism, kernel: WindowKernel) -> tuple[FloatArray, FloatArray]:
     """Return the numbers per code whose averages bound the mean from below and above, on the unit interval.
 
-    Nodes are equally spaced from c to 1 - d (`node_units`; c = d = W / (2K), on a lattice whole steps). Every
-    x up to c is reported as node 0, and every x from 1 - d on as the last node. So the reports determine the
-    mean X of the values moved into [c, 1-d], but not the positions of people within the end zones. With f_0
-    and f_last the probabilities of the end nodes,
+    Nodes are equally spaced from c to 1 - d (`node_units`; c = d = W / (2K); on a lattice both are whole
+    steps). Every x up to c is reported as node 0, and every x from 1 - d on as the last node. So the reports
+    determine the mean X of the values moved into [c, 1-d], but not the positions of people within the end
+    zones. With f_0 and f_last the probabilities of the end nodes,
 
         X - c f_0  <=  mean  <=  X + d f_last.
 
@@ -266,12 +268,13 @@ def clamp_units(mechanism: Mechanism, kernel: WindowKernel) -> tuple[FloatArray,
 def end_units(kernel: WindowKernel) -> tuple[FloatArray, FloatArray]:
     """Return the numbers per code whose averages are the probabilities of the first and of the last node.
 
-    Code 0 lies only in node 0's window, so its probability is ``base_0 + g f_0``, and
-    ``(1[code = 0] - base_0) / g`` is an unbiased number for f_0. The same holds for the last code and f_last.
+    Let base_j be the probability of code j outside windows, and g the increase inside a window. Code 0 lies
+    only in node 0's window, so its probability is ``base_0 + g f_0``, and ``(1[code = 0] - base_0) / g`` is
+    an unbiased number for f_0. The same holds for the last code and f_last.
     """
     first = np.full(kernel.codes, -(kernel.background + (kernel.leftover > 0)) / kernel.extra)
     first[0] += UNIT / kernel.extra
-    last = np.full(kernel.codes, -kernel.background / kernel.extra)  # no leftover reaches the last code
+    last = np.full(kernel.codes, -kernel.background / kernel.extra)  # leftover units go to the first codes
     last[-1] += UNIT / kernel.extra
     return first, last
 

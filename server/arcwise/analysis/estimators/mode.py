@@ -36,7 +36,7 @@ rarely better than 8 (`benchmarks/studies/mode_windows.py`).
 _STEPS = 4  # most positions of windows per window width
 
 _FEWEST_NODES = 9
-"""Fewest nodes for which a mode is estimated: of fewer, two take more than a quarter of the domain."""
+"""Fewest nodes for which a mode is estimated: of fewer nodes, two take more than a quarter of the domain."""
 
 _MOST_VALUES = 32  # most values of a lattice on which the mode is one of the values: each value costs a bound
 _TIE = 1e-9  # shares of windows that differ by less count as equal
@@ -55,14 +55,14 @@ def mode(survey: Profile, *, level: float = 0.95, interval: bool = True) -> Valu
 
     The interval holds the window with the largest share in the population, at the level. Let b be the point's
     window. A window is dropped only if its share minus that of b has an upper bound below 0 (`bounds`). For
-    the window with the truly largest share this difference is at least 0, for any b. The reports choose b,
-    which may be any of the m - 1 other windows, so each bound has the level ``1 - (1 - level) / (m - 1)``
+    the window with the truly largest share this difference is at least 0, for any b. The reports choose b: of
+    m windows, it may be any of the m - 1 others. So each bound has the level ``1 - (1 - level) / (m - 1)``
     (Bonferroni). The interval extends from the first window kept to the last; on a circle it is the smallest
     arc that holds them.
 
     For the clamp placement, a window in an end zone may hold all people of the zone or none of them. It is
-    assumed to hold all if it is tested, and none if it is b. There is no point if a zone may hold more than
-    the best window.
+    assumed to hold all if it is tested, and none if it is b. There is no point estimate if a zone may hold
+    more people than the best window.
 
     On a lattice of up to 32 values with a node each, the windows are the values, and a note names the values
     kept.
@@ -162,7 +162,8 @@ def _windows(least: float, *, circular: bool) -> _Windows:
     if circular:
         count = int(_STEPS / width + _ROUNDING)
         return _Windows(np.arange(count) / count, width)
-    # At least a quarter of their width apart, so that only the first and the last touch the end cells.
+    # Windows start at least a quarter of their width apart, so that only the first and the last touch the end
+    # cells.
     count = int(_STEPS * (1.0 - width) / width + _ROUNDING) + 1
     return _Windows(np.linspace(0.0, 1.0 - width, count), width)
 
@@ -205,8 +206,9 @@ def _staying(
     """Return a mask of the parts of the domain that may hold the largest share, shape (m,).
 
     Each part has two arrays of functionals: the first are above its share, and the second above the share of
-    the rest of the domain. `best` is the part that seems to hold the most. The part that truly holds the most
-    is in the mask at the level. With `ends`, only the first and the last part are marked.
+    the rest of the domain. `best` is the part that seems to hold the most. At the confidence level, the mask
+    includes the part that truly holds the most. With `ends`, it includes only the first and the last of these
+    parts.
     """
     count = len(functionals)
     root = NormalDist().inv_cdf(1.0 - (1.0 - level) / (count - 1))

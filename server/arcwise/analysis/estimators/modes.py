@@ -31,10 +31,13 @@ _FINEST = 128  # waves among which the shortest resolved wave is searched
 _FAINT = 0.5  # a wave is left out if even its largest possible size is below this many standard errors
 
 _CLEAR = 3.0
-"""A frequency is resolved if its largest possible wave has at least this many standard errors."""
+"""A frequency is resolved if its largest possible wave is at least this many standard errors high."""
 
 _SHARPEST = 300.0
-"""Most standard errors of the largest possible wave: more would show how values fall on the grid."""
+"""If the largest possible wave is more standard errors high than this, the test assumes fewer devices.
+
+A more precise test would detect how values fall on the grid.
+"""
 
 _BINS = 4
 """Bins per half wave: with fewer bins, a histogram is further from the values than the fit."""
@@ -58,8 +61,8 @@ _ALL_DRAWS = 60
 
 _NEVER = 1e-6  # least expected reports of a code, for the code to be used
 _TIE = 1e-6  # smaller statistics are rounding errors
-_LITTLE = 1e-9  # share of people assumed to be anywhere, so that cells without people have a shape
-_MOST_STEPS = 20_000  # of a least squares problem, which takes some hundred steps at most
+_LITTLE = 1e-9  # share of people spread over all cells, so that cells without people have a shape
+_MOST_STEPS = 20_000  # most steps of a least squares problem, which takes some hundred at most
 _COST = 2.0  # squared distance that each step of a distribution costs
 _STEPS = 30  # most steps of a search
 
@@ -84,7 +87,7 @@ def count_modes(mechanism: Mechanism, frequencies: FloatArray, devices: float, f
     for k in range(1, _MOST + 1):
         starts = [most_prominent(heights, k, circular=waves.circular) for heights in (waves.heights, spikes)]
         cuts = next((each for each in starts if len(each) == waves.turns(k)), None)
-        if cuts is None:  # the spikes are the nearest distribution of all, and have fewer modes
+        if cuts is None:  # the nearest distribution of all, some spikes, has fewer than k modes
             break
         number = k
         if not _rejected(waves, seen, waves.search(seen, cuts), least, draws):
@@ -153,8 +156,8 @@ class _Waves:
         raised = np.roll(np.vstack([np.zeros_like(phases[:1]), np.cos(phases)]) + 1.0, self._start, axis=1)
         laws = code_laws(kernel, raised / raised.sum(axis=1, keepdims=True))
         self._codes = code_laws(kernel, fitted[None])[0]
-        # Only half by the fit: where the fit has no people, a report would outweigh all other reports
-        # together.
+        # Only half of the chances are from the fit: otherwise a report from a place without fitted people
+        # would outweigh all other reports together.
         chances = (self._codes + laws[0]) / 2.0
         scale = np.sqrt(devices / np.where(chances * devices > _NEVER, chances, math.inf))
         shifts = (laws[1:] - laws[0]) * scale
@@ -186,7 +189,7 @@ class _Waves:
         return waves
 
     def law(self, heights: FloatArray) -> FloatArray:
-        """Return the distribution of the codes of a distribution of values, shape (K,)."""
+        """Return the distribution of the codes that results from heights, shape (K,)."""
         nodes = np.roll((heights * self.widths)[self._cell_of] * self._within, self._start)
         law = code_laws(self._kernel, nodes[None] / nodes.sum())[0]
         total: FloatArray = law / law.sum()
@@ -254,7 +257,7 @@ class _Waves:
         """
         cells = len(self.widths)
         ends = [*cuts, cuts[0] + cells] if self.circular else [0, *cuts, cells]
-        pieces = list(enumerate(pairwise(ends)))  # the even pieces rise
+        pieces = list(enumerate(pairwise(ends)))  # pieces with even numbers rise
         start = np.concatenate([np.full(b - a, a) if i % 2 else np.arange(a, b) for i, (a, b) in pieces])
         end = np.concatenate([np.arange(a, b) + 1 if i % 2 else np.full(b - a, b) for i, (a, b) in pieces])
         lengths = self._lengths[end] - self._lengths[start]

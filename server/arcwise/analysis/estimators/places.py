@@ -1,10 +1,9 @@
 """Functionals of the nodes that bound the share of people in a part of the domain, from above and below.
 
 A device rounds its value randomly to one of the two nodes around it, so people at x between two nodes are
-seen at both. Let A be a part of the domain and phi a functional of the node distribution f, read as a
-function of x by straight lines between nodes. If phi is at least 1 on A and at least 0 elsewhere, ``phi . f``
-is at least the share of A for every population. On a lattice every value has its own node and nothing is
-rounded.
+seen at both. Let A be a part of the domain and phi a functional of the node distribution f, extended to all x
+by straight lines between nodes. If phi is at least 1 on A and at least 0 elsewhere, ``phi . f`` is at least
+the share of A for every population. On a lattice every value has its own node and nothing is rounded.
 """
 
 from __future__ import annotations

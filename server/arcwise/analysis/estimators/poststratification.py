@@ -85,13 +85,14 @@ def post_stratify(
         The task of all strata. The strata may have tasks of their own with other names, but the same
         mechanism.
     strata
-        The reports per code by stratum name, shape (K,), at least 2 reports each. No device is in two strata.
+        By the name of each stratum, its reports per code, shape (K,): at least 2 reports. No device may be in
+        two strata.
     weights
         The size of each stratum in the population, by the same names: positive numbers in any unit, such as
         devices in use. They are taken as exact.
     level, between, reports_per_device, memoised, epochs, bands, origin
-        As in `estimate`, and the same for all strata. `epochs` is that of the stratum with the most epochs,
-        and the caps are those of `task`. Intervals are for the population.
+        As in `estimate`, and the same for all strata. `epochs` is the number for the stratum with the most
+        epochs, and the caps are those of `task`. Intervals are for the population.
 
     Raises
     ------
@@ -184,8 +185,8 @@ def _strata_bounds(strata: Sequence[Survey], weights: FloatArray) -> Strata:
     """Return bounds of shares of the population that the strata make up.
 
     Strata with equal counts are split differently, and the weights of a stratum are also learned on some
-    reports of the other strata. Otherwise the chance of a split, or of a fit to a few reports, would add up
-    over many strata.
+    reports of the other strata. Otherwise the errors from an unlucky split, or from a fit to a few reports,
+    would add up over many strata.
     """
     splits = np.array([thin(each.whole, 2, draw=k) for k, each in enumerate(strata)])
     pooled = splits.sum(axis=0)
@@ -205,7 +206,7 @@ def _strata_bounds(strata: Sequence[Survey], weights: FloatArray) -> Strata:
 
 
 _LEARNED = 100.0
-"""Most reports of all strata from which a part of a stratum also learns its weights."""
+"""Most reports, pooled over all strata, that are added when the weights of a stratum are learned."""
 
 
 class _Whole(NamedTuple):

@@ -114,12 +114,12 @@ def _solver(information: Matrix, more: FloatArray, within: FloatArray | None = N
 class Programs:
     """The best weights for a population near a fit, for each part of the reports.
 
-    Let ``H = n P diag(1/q) P'`` be the information about the node distribution at the fit g. Among all
-    distributions f at the distance ``(f - g)' H (f - g) = root^2``, the one with the largest ``phi . f`` is
-    the least favourable: the reports hardly distinguish it from g. By its stationarity,
-    ``H (f - g) + nu = lambda phi + z`` with z >= 0, the weights ``(n (f - g)P/q + nu) / lambda`` have means
-    of at least phi. The deficit from rounding and from an unfinished solution is added, so this holds for
-    every result of the solver.
+    With n reports, the kernel's rows P and ``q = g P``, let ``H = n P diag(1/q) P'`` be the information about
+    the node distribution at the fit g. Among all distributions f at the distance
+    ``(f - g)' H (f - g) = root^2``, the one with the largest ``phi . f`` is the least favourable: the reports
+    hardly distinguish it from g. It satisfies ``H (f - g) + nu = lambda phi + z`` with multipliers nu, lambda
+    and z >= 0. So the weights ``(n (f - g)P/q + nu) / lambda`` have means of at least phi. The deficit from
+    rounding and from an unfinished solution is added, so this holds for every result of the solver.
 
     All programs in `near` have the same number of nodes.
     """

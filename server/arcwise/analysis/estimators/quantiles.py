@@ -1,8 +1,9 @@
 """Quantiles of an interval, and of a circle from an origin, with intervals that hold for every population.
 
-The quantile of level tau is the smallest value v with ``F(v) >= tau``. It is surely above a value t if the
-share up to t is surely below tau. It is surely at most t if the share above t is surely at most 1 - tau. Both
-conditions are upper bounds of shares (`bounds`), which hold for every population.
+The quantile of level tau is the smallest value v with ``F(v) >= tau``, where F is the distribution function.
+It is surely above a value t if the share up to t is surely below tau. It is surely at most t if the share
+above t is surely at most 1 - tau. Both conditions are upper bounds of shares (`bounds`), which hold for every
+population.
 
 A circle has no lowest value, so its quantiles need an origin. By default this is opposite the mean direction:
 few people are there, so its exact position matters little (Fisher 1993 places the circular median in this
@@ -37,13 +38,16 @@ LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 _TRIALS = 12  # rounds of the search, each with a bound for every end that is not near enough yet
 
 _EQUAL = 0.1
-"""Places count as equal if the fitted share between them is below this part of a bound's excess."""
+"""Places count as equal if the fitted share between them is below this part of an excess.
+
+The excess is how far the bound at the start of the search is above the fitted share there.
+"""
 
 _CHANCE = 5.0
-"""Up to this many standard errors, a bound may exceed its target by chance instead of low resolution."""
+"""Up to this many standard errors, a bound may exceed its target by chance, not for low resolution."""
 
-_ENOUGH = 0.05  # part of this excess that an end may leave out, unless that is more than `_NEAR` away
-_NEAR = 1 / 64  # part of the nodes
+_ENOUGH = 0.05  # the search ends if it can gain less than this part of the excess,
+_NEAR = 1 / 64  # and lies within this part of the nodes
 
 _ONCE = 0.9
 """Part of an end's error probability that is for the first place tried, at which only one end can be wrong.
@@ -85,7 +89,7 @@ def point(mechanism: Mechanism, probabilities: FloatArray, tau: float) -> float:
         cell = min(int(np.searchsorted(np.cumsum(probabilities), tau)), len(probabilities) - 1)
         # In an end zone, which the result marks, the end of the domain represents all of the zone.
         return float(values.units((values.last if cell else values.first)[cell]))
-    at_edges = np.cumsum(probabilities)[:-1]  # F at the inner edges of the cells
+    at_edges = np.cumsum(probabilities)[:-1]  # the distribution function at inner edges
     if tau <= at_edges[0]:
         return 0.0
     if tau > at_edges[-1]:
@@ -177,7 +181,7 @@ def along_circle(mechanism: Mechanism, probabilities: FloatArray, cut: float) ->
 
 
 class _Line:
-    """The domain laid out from its low end, or a circle from a cut, with bounds of F along it.
+    """The domain laid out from its low end, or a circle from a cut, with bounds of the distribution function.
 
     The line starts at `cut` on the unit domain: at 0 on an interval.
     """
@@ -241,7 +245,7 @@ class _Line:
         return self._known[end, index]
 
     def _between(self, end: _End) -> tuple[int, int]:
-        """Return the first index that fails and the last one before it, or -1 without one.
+        """Return the last index that passes before any fails, or -1, and the first index that fails.
 
         Bounds vary from place to place. If an end were the furthest place with a bound below the target,
         despite failures before it, chance would select it among many places.
@@ -271,7 +275,7 @@ class _Line:
         if failed < len(model):
             most, above = float(model[failed]), self._bound(end, failed)
             aim = least + (end.target - below) / (above - below) * (most - least)
-            if passed < 0:  # or assume the failed index's excess over the fit
+            if passed < 0:  # or assume the failed index's distance from bound to fit
                 aim = max(end.target - (above - most), 0.5 * (aim + end.target - (above - most)))
             if end.target - most < _CHANCE * math.sqrt(self._averages[end.side][failed].variance):
                 equal = int(np.searchsorted(model, most - _EQUAL * excess))

@@ -283,8 +283,8 @@ class Distribution(Noted):
         people are distributed between two values. None in documents of versions that did not count modes.
     resolution
         The width of a bin in charts, in the unit of the domain: the reports do not resolve narrower details.
-        None if the bins of `edges` are at least as wide as these details, and on a lattice of up to 24
-        values.
+        None if the bins of `edges` are at least as wide as the finest resolved details, and on a lattice of
+        up to 24 values.
     """
 
     edges: tuple[float, ...]
@@ -350,7 +350,7 @@ class Band(Noted):
     notes: tuple[str, ...] = ()
 
     def bounds(self, x: float) -> tuple[float, float]:
-        """Return a lower and an upper bound of F(x)."""
+        """Return a lower and an upper bound of the distribution function at `x`."""
         left, right = bisect_right(self.at, x), bisect_left(self.at, x)
         return (self.low[left - 1] if left else 0.0), (self.high[right] if right < len(self.at) else 1.0)
 

@@ -1,4 +1,4 @@
-"""Exact tests whether two samples have one population, and whether a sample comes from a given population.
+"""Exact tests: whether two samples come from one population, or one sample from a given population.
 
 Under either hypothesis the law of the counts is known: two samples of one population are a random division of
 all their reports, and a given population gives each code a known probability. So p-values from simulations of
@@ -32,14 +32,14 @@ _WAVES = 32
 """The most waves. On an interval, the crests of the shortest wave are a sixteenth of the population apart."""
 
 _FAINTEST = 1e-6
-"""Part of the clearest wave's size in the reports: fainter waves are rounding errors."""
+"""Waves fainter in the reports than this part of the clearest wave are rounding errors."""
 
 _DRAWS, _FEWEST_DRAWS = 999, 199
 _CELLS = 1 << 22
-"""Most counts drawn at a time. If all draws together would have more counts, there are fewer draws."""
+"""Most counts drawn at a time. If `_DRAWS` draws have more counts, only `_FEWEST_DRAWS` are made."""
 
 _NEVER = 1e-6  # most expected reports of all codes regarded as impossible, together
-_LARGEST = 10**9  # reports up to which numpy can divide them at random
+_LARGEST = 10**9  # most reports that numpy can divide at random
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class SmoothTest:
     def words(self, level: float) -> str:
         """Return the outcome at a level in words: a p-value up to ``1 - level`` speaks against it.
 
-        Each number of draws has a smallest possible p-value. With few draws, this p-value may decide nothing.
+        With few draws, even the smallest possible p-value may exceed ``1 - level``; the words then say so.
         """
         smallest = self.p * (self.draws + 1) < 1.5
         if self.p <= 1.0 - level + 1e-9:
@@ -167,8 +167,8 @@ def _scores(mechanism: Mechanism, fitted: FloatArray, codes: FloatArray) -> Floa
     means -= codes @ means
     factor: FloatArray = np.asarray(np.linalg.qr(np.sqrt(codes)[:, None] * means, mode="r"))
     sizes = np.abs(np.diag(factor))
-    # A window hides a wave if it spans a whole number of its periods; the reports show longer and shorter
-    # waves.
+    # A window hides a wave if the window spans a whole number of the wave's periods; the reports show longer
+    # and shorter waves.
     seen = np.flatnonzero(sizes > _FAINTEST * max(float(sizes.max()), 1e-9))
     if not len(seen):
         return np.zeros((kernel.codes, 1))
@@ -182,7 +182,7 @@ def _tested(hypothesis: str, waves: FloatArray, draw: Callable[[int], FloatArray
     """Return the test with the rank of the observed statistic among those drawn under the hypothesis.
 
     `waves` are the observed standardised waves, shape (J,). `draw` takes a number M and returns M draws of
-    such waves under the hypothesis, shape (M, J), each from `codes` counts.
+    such waves under the hypothesis, shape (M, J), each computed from `codes` counts.
     """
     draws = _DRAWS if codes * _DRAWS <= _CELLS else _FEWEST_DRAWS
     statistic, orders = _largest(waves[None])
@@ -191,14 +191,14 @@ def _tested(hypothesis: str, waves: FloatArray, draw: Callable[[int], FloatArray
         number = min(left, max(_CELLS // codes, 1))
         found.append(_largest(draw(number))[0])
         left -= number
-    # Equal statistics count as reached; because of rounding they may differ by up to this.
+    # A draw that equals the observed statistic counts as reaching it; rounding may make them differ by this.
     least = statistic[0] - 1e-9 * max(abs(statistic[0]), 1.0)
     reached = int((np.concatenate(found) >= least).sum())
     return SmoothTest(hypothesis, (1 + reached) / (draws + 1), float(statistic[0]), int(orders[0]), draws)
 
 
 def _largest(waves: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Return the largest standardised sum of first squares, and its number of squares, both shape (M,)."""
+    """Return each row's largest standardised sum of first squares, and its number of squares, shapes (M,)."""
     number = np.arange(1, waves.shape[1] + 1)
     sums = (np.cumsum(waves**2, axis=1) - number) / np.sqrt(2.0 * number)
     best = np.argmax(sums, axis=1)

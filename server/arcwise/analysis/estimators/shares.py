@@ -42,12 +42,15 @@ IN_END_ZONE = "a bound lies in an end zone, where the reports do not distinguish
 _POINTS = 32  # points of the band: more points make its steps lower, but take more time
 
 _ALIKE = 8.0
-"""Approximate number of independent bounds equivalent to the bounds of a band, for the choice of weights."""
+"""When weights are chosen, the bounds of a band are treated as about this many independent bounds."""
 
 _DRAWS = 4096  # number of draws from the joint law of a band's bounds
 
 _FEWEST_BEYOND = 40.0
-"""Least draws beyond a quantile to estimate it from draws; otherwise Bonferroni's, which loses little."""
+"""A quantile is estimated from draws if at least this many draws are beyond it.
+
+Otherwise Bonferroni's quantile is used, which loses little.
+"""
 
 _BINS = {False: 10, True: 12}  # bins of an interval, and of a circle (30 degrees, two hours)
 
@@ -103,7 +106,7 @@ def shares(survey: Profile, pairs: Iterable[tuple[float, float]], *, level: floa
     found = []
     for value, over, under in zip(fitted_shares(survey, ends), averages[::2], averages[1::2], strict=True):
         lower, upper = possible(*difference_interval(over, under, 1.0, level), least=0.0)
-        if value is not None:  # from a smoother distribution: perhaps outside the bounds
+        if value is not None:  # it is from a smoother distribution, perhaps outside the bounds
             lower, upper = min(lower, value), max(upper, value)
         notes = all_notes(survey.few, IN_END_ZONE if value is None else "", coarse, SMOOTHED)
         found.append(Value(value, lower, upper, METHOD, notes))
@@ -142,7 +145,7 @@ def fitted_shares(survey: Profile, ends: Iterable[tuple[float, float]]) -> list[
         else:
             least, most = (float(covered(edges, first, last, outer=side) @ fitted) for side in (False, True))
         zone = mechanism.end_zones and most - least > 1e-9
-        found.append(None if zone else min(1.0, 0.5 * (least + most)))  # probabilities are rounded
+        found.append(None if zone else min(1.0, 0.5 * (least + most)))  # the sum may be rounded up
     return found
 
 
@@ -186,8 +189,8 @@ def cdf_band(survey: Profile, *, level: float = 0.95) -> Band:
 
     The share below each of m places has an upper and a lower bound (`bounds`). All 2 m bounds use the number
     of standard errors that their joint normal law requires, estimated from draws with a fixed seed.
-    Distribution functions increase, so between two places F is at least the lower end on the left and at most
-    the upper end on the right. Nothing else is assumed between them.
+    Distribution functions increase. So between two places the function is at least the lower end at the left
+    place, and at most the upper end at the right place. Nothing else is assumed between them.
     """
     mechanism, bounds = survey.mechanism, survey.bounds
     if mechanism.kernel.circular:

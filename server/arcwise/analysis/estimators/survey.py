@@ -6,8 +6,9 @@ the population at most like the mean of n/m people: with m_i reports of device i
 
     Var = V_own / n + sum_i m_i^2 Var(x_i) / n^2  <=  V_own / n + m V_between / n,
 
-for the mean weighted by reports, even if values depend on m_i. Memoised reports repeat their randomness too.
-Then n reports contain at least as much information as n/m reports of different devices.
+for the mean weighted by reports, even if values depend on m_i. Here V_own is the variance of a device's
+randomness, and V_between that of the devices' values x_i. Memoised reports repeat their randomness too. Then
+n reports contain at least as much information as n/m reports of different devices.
 """
 
 from __future__ import annotations
@@ -231,7 +232,7 @@ def whole_counts(counts: FloatArray, most: float) -> FloatArray:
 
 
 def between_devices(kernel: Kernel, values: FloatArray, counts: FloatArray, law: FloatArray) -> Sample:
-    """Return the average of a number per code as the average of a number per device, without its randomness.
+    """Return the average of a number per code as that of a number per device, without randomness.
 
     The fitted node distribution `law`, shape (N,), only weights the variances of the rows.
 

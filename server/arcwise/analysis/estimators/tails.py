@@ -1,9 +1,9 @@
 """Tails of an average, or of a sum of averages, in standard errors below its mean, from three moments.
 
-A normal tail is too short if a few reports decide, as for a rare value at a large epsilon. Here the distance
-of an average below its mean has the law of a Poisson number of steps with the same variance and third moment.
-This law is exact if k reports have one weight and all other reports have the weight 0; for many reports it is
-normal.
+A normal tail is too short if the average depends on a few reports, as for a rare value at a large epsilon.
+Here the distance of an average below its mean is treated as a Poisson number of steps, with the same variance
+and third moment. This law is exact if k reports have one weight and all other reports have the weight 0; for
+many reports it is normal.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 _MOST_ROOTS = 37.0  # standard errors beyond which a tail underflows a float
 
 _FEW = 5.0
-"""Number of steps at which half of the probability that a mid-p tail leaves out is counted.
+"""At this number of steps, half of the probability that a mid-p tail leaves out is counted.
+
+A mid-p tail leaves out half of the probability of the observed number.
 
 With fewer steps a larger part of this probability is counted. With no steps all of it is counted, which gives
 an exact tail. So intervals for the mean of a Poisson number miss at most 1.2 times as often as the level
@@ -27,7 +29,7 @@ allows, at levels from 0.5 to 0.9999. For a number of 30 the interval is no wide
 _MANY = 1000.0
 """From this number of steps on, a Poisson number differs from a normal number only by its skewness."""
 
-_SECANTS = 6  # secant steps before a search that does not need a nearly straight line
+_SECANTS = 6  # secant steps before a slower search that works for any curve
 
 
 class Again(NamedTuple):
@@ -76,8 +78,8 @@ def roots(samples: Sequence[Sample], up: float) -> float:
 
     The samples are in descending order of `slope`, and `up` is not negative.
 
-    The mean is higher than the sum if a share of the reports has the largest weight instead, first in the
-    sample where that adds the most variance.
+    The mean is raised by giving a share of the reports the largest weight, first in the sample where this
+    adds the most variance.
     """
     variance = third = 0.0
     left = up

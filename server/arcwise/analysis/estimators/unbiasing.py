@@ -1,11 +1,11 @@
-"""Numbers per code with an average over the reports that estimates the mean, or the mean of a function.
+"""Numbers per code: their average over the reports estimates the mean, or the mean of a function.
 
 The numbers may differ from the decoded reports: square wave, clamped noise and other mechanisms decode with a
 bias, but their rows determine the mean. Stochastic rounding keeps means, so inputs between nodes have the
-same mean as the nodes to which they are rounded. So numbers v are unbiased for every population if ``P v``
-equals the nodes' positions. Otherwise their bias is at most the largest difference between ``P v`` and the
-positions. For another function of the position, the average estimates the mean of the function at the rounded
-values: for the square, rounding to nodes h apart adds up to ``h^2 / 4``.
+same mean as the nodes to which they are rounded. So with P the kernel's rows, numbers v are unbiased for
+every population if ``P v`` equals the nodes' positions. Otherwise their bias is at most the largest
+difference between ``P v`` and the positions. For another function of the position, the average estimates the
+mean of the function at the rounded values: for the square, rounding to nodes h apart adds up to ``h^2 / 4``.
 """
 
 from __future__ import annotations
@@ -92,10 +92,11 @@ def _window_numbers(kernel: WindowKernel, target: FloatArray, population: FloatA
     For a polynomial in the code, the mean in a row is a polynomial in the node of the same degree, since the
     sum over W codes from s on is such a polynomial. So some quadratic v is unbiased. Any other unbiased
     numbers differ from v by some c with the same mean, zero, in every row. Two neighbouring windows differ by
-    a code at each end, so c has the period W, and in terms of c_r with n_r codes each,
-    ``sum_r (g + b n_r) c_r = 0``. Under this constraint ``sum_j q_j (v_j - c_r(j))^2`` is least at
-    ``c_r = m_r - lambda d_r / Q_r``. Here Q_r and m_r are the weight and the mean of v over the codes of r,
-    and ``d_r = g + b n_r``.
+    a code at each end, so c has the period W: it is c_r at the n_r codes with the remainder r modulo W. With
+    b the weight of every code and g the extra weight in a window, ``sum_r (g + b n_r) c_r = 0``. Under this
+    constraint ``sum_j q_j (v_j - c_r(j))^2``, with q the law of the codes, is least at
+    ``c_r = m_r - lambda d_r / Q_r``. Here lambda is the multiplier of the constraint, ``d_r = g + b n_r``,
+    Q_r is the probability of the codes of r, and m_r the mean of v over them.
     """
     k, w = kernel.codes, kernel.window
     basis = np.vander(np.linspace(-1.0, 1.0, k), 3).T
@@ -115,13 +116,13 @@ def _window_numbers(kernel: WindowKernel, target: FloatArray, population: FloatA
 def _left_over(differences: FloatArray, sizes: FloatArray) -> float:
     """Return the largest difference, including possible rounding errors.
 
-    A probability is known to 2**-53 of itself.
+    Probabilities have relative errors of up to 2**-53.
     """
     return float(differences.max()) + 2.0**-52 * float(sizes.max())
 
 
 class _Solver:
-    """Numbers v with ``matrix v`` near a target and least ``sum_j q_j v_j^2``, q the population's codes.
+    """Numbers v with ``matrix v`` near a target and least ``sum_j q_j v_j^2``, with q the law of codes.
 
     With ``y_j = sqrt(q_j) v_j`` these are solutions of least norm: partial sums of the singular value
     decomposition, from the largest singular value on. Each component reduces the bias and adds variance. The
@@ -160,5 +161,5 @@ class _Solver:
 
 @lru_cache(maxsize=KEPT)
 def _solver(mechanism: Mechanism) -> _Solver:
-    """Return the solver of a mechanism, compared by identity: one decomposition for all targets."""
+    """Return the solver of a mechanism, cached per mechanism: one decomposition serves all targets."""
     return _Solver(matrix_of(mechanism.kernel), uniform_start(mechanism))

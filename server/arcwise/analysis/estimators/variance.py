@@ -43,7 +43,7 @@ _BIASED = (
 )
 
 _FEWEST_NODES = 9
-"""Fewest nodes for a single variance: with these, rounding adds at most 1/64 of the largest variance."""
+"""Fewest nodes for a point estimate: with these, rounding adds at most 1/64 of the largest variance."""
 
 
 class Spread(NamedTuple):
@@ -70,12 +70,12 @@ def spread(survey: Survey, *, level: float = 0.95) -> Spread:
     With v and w the numbers for x and x^2, bars for averages and e the standard error of vbar,
     ``wbar - vbar^2 + e^2`` is unbiased for the variance of the rounded values (`_rounded`). Rounding adds
     ``h^2/6`` if values are spread evenly between nodes. This is subtracted, and the interval allows for any
-    addition from 0 to ``h^2/4``. On fewer than 9 nodes the result is only the interval. All results are
+    addition from 0 to ``h^2/4``. With fewer than 9 nodes the result is only the interval. All results are
     clipped to [0, length^2/4].
 
     On a lattice nothing is rounded, and nothing is subtracted. If the numbers have a bias (`_biased`), and
     for the clamp placement (`_clamp`), the result is the range of possible variances without a point. The
-    standard deviation is the square root of the value and of both ends.
+    standard deviation and the ends of its interval are the square roots of these numbers.
     """
     mechanism, users, devices = survey.mechanism, survey.users, survey.devices
     kernel = mechanism.kernel
@@ -170,8 +170,8 @@ def _spread(
 def _possible(found: _Found) -> _Found:
     """Return the result clipped to the possible variances."""
     value, low, high, error, method, notes = found
-    # An interval that chance moved outside the possible range would shrink to a point. A wider interval is
-    # always valid.
+    # If chance moved an interval outside the possible range, clipping alone would shrink it to a point. A
+    # wider interval is always valid.
     low, high = min(low, _LARGEST - error), max(high, error)
     low, high = (min(max(end, 0.0), _LARGEST) for end in (low, high))
     clipped = ""
@@ -182,10 +182,10 @@ def _possible(found: _Found) -> _Found:
 
 
 def _impossible(samples: Sequence[_Sample], below: bool) -> bool:
-    """Return whether honest reports hardly ever have a variance this small, or this large.
+    """Return whether honest reports hardly ever have a variance this small (`below`), or this large.
 
-    The variance is ``E (x-t)^2`` at the best t, which is searched in hundredths near the mean, and at most
-    ``E (x-t)^2`` at t = 1/2.
+    The variance is the least ``E (x-t)^2`` over t. A small variance is tested at the mean, rounded to
+    hundredths. A large variance is tested at t = 1/2, where ``E (x-t)^2`` is at least the variance.
     """
     middle = sum(w * float(each.counts @ v.values) / each.n for each, w, (v, _) in samples)
     t = round(middle, 2) if below else 0.5
@@ -225,10 +225,11 @@ def _rounded(
 ) -> tuple[float, float, float, float]:
     """Return the unbiased variance of the rounded values, how far below and above it may lie, and its error.
 
-    ``A = wbar - vbar^2`` is too small by e^2 on average. A law q of the codes has ``V(q) = min_t E_q u_t``
-    with ``u_t = w - 2 t v + t^2``, which is least at the mean of q. Among laws that make the counts likely,
-    the laws with the smallest and the largest V(q) also have the smallest and the largest ``E_q u_t`` for
-    some t (`empirical_reach`). t and q are found alternately. The variance of vbar^2, ``2 e^4``, is added.
+    ``A = wbar - vbar^2`` is too small by e^2 on average, with e the standard error of vbar. A law q of the
+    codes has ``V(q) = min_t E_q u_t`` with ``u_t = w - 2 t v + t^2``, which is least at the mean of q. Among
+    laws that make the counts likely, the laws with the smallest and the largest V(q) also have the smallest
+    and the largest ``E_q u_t`` for some t (`empirical_reach`). t and q are found alternately. The variance of
+    vbar^2, ``2 e^4``, is added.
     """
     kernel, counts, users = survey.mechanism.kernel, survey.counts, survey.users
     first, second = pair
@@ -244,8 +245,8 @@ def _rounded(
         for _ in range(_TURNS):
             found = empirical_reach(kernel, sign * numbers(t), counts, quantile)
             mean = float(found.law @ first)
-            # The average of u_t is A + (middle - t)^2. On the lower side V(q) itself is used: E_q u_t is
-            # never smaller.
+            # The average of u_t is A + (middle - t)^2. On the lower side V(q) itself is used, since E_q u_t
+            # is never smaller than V(q).
             distance = found.distance + sign * ((middle - t) ** 2 - (mean - t) ** 2 * (sign < 0))
             if (mean - t) ** 2 <= _SETTLED * found.distance:
                 break
@@ -259,7 +260,7 @@ def _rounded(
 
 
 _TURNS, _SETTLED = 4, 1e-3
-"""Iterations of the search for t, and the relative change of a distance that justifies another."""
+"""Most iterations of the search for t, and the least relative change of a distance for another iteration."""
 
 
 def _biased(survey: Survey, quantile: float, numbers: tuple[Numbers, Numbers]) -> _Found:

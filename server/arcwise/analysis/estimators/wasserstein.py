@@ -23,10 +23,11 @@ def wasserstein(mechanism: Mechanism, probabilities: FloatArray, values: FloatAr
     evenly over its cell; at the two end nodes of an interval it is an atom. On a lattice with a node for each
     value, the mass of every node is an atom.
 
-    The distance is the integral of ``|F - G|`` on a line. On a circle, where mass may move either way, it is
-    the integral of ``|F - G - c|``, with c the median of the difference (Werman, Peleg and Rosenfeld 1985).
-    Both are summed over the pieces between values and cell edges, where G is constant and F linear. The sum
-    is exact unless the sign changes within a piece.
+    Let F be the distribution function of the nodes, and G that of the values. The distance is the integral of
+    ``|F - G|`` on a line. On a circle, where mass may move either way, it is the integral of ``|F - G - c|``,
+    with c the median of ``F - G`` (Werman, Peleg and Rosenfeld 1985). Both are summed over the pieces between
+    values and cell edges, where G is constant and F linear. The sum is exact unless the sign changes within a
+    piece.
     """
     circular = mechanism.kernel.circular
     ordered = np.roll(probabilities, -first_cell(mechanism))

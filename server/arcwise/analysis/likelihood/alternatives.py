@@ -2,7 +2,7 @@
 
 The first two use the stopping rule of the paper that proposed smoothed EM for reports under local
 differential privacy: Li, Wang, Lopuhaä-Zwakenberg, Škorić and Li, "Estimating numerical distributions under
-local differential privacy", SIGMOD 2020. The default, an average of both by held-out reports, is in
+local differential privacy", SIGMOD 2020. The default, an average of both weighted by held-out reports, is in
 `distribution`; `benchmarks/studies/accuracy.py` prints it next to these two.
 """
 
@@ -38,7 +38,7 @@ def plain_em(
     tolerance: float | None = None,
     max_iterations: int = 10_000,
 ) -> EMFit:
-    """Return EM's node distribution when a step gains little; it is rough, near the most likely one.
+    """Return EM's node distribution once a step gains little; it is rough, close to the most likely one.
 
     EM stops after a step that raises the log-likelihood by less than `tolerance` nats. The default is
     ``1e-3 e^epsilon``, as in the paper. EM starts from equal probabilities. A small step does not prove

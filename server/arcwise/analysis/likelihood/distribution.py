@@ -5,8 +5,8 @@ roughens with each step, so stopping early smooths. Averaging neighbours after e
 another smoothing, and dropping the least likely nodes at the end suits users who share a few values. The best
 choice for a population is unknown, so iterates of all three are averaged. Each iterate is weighted by how
 well it predicts held-out reports in five folds, and is fitted again to all reports. Steps are taken in leaps
-(`EMSteps.leap`); a number of steps is the equivalent number of single steps. A last step on all reports turns
-the population's distribution into that of the very users who reported.
+(`EMSteps.leap`); numbers of steps count the single steps to which leaps are equivalent. A last step on all
+reports turns the population's distribution into that of the very users who reported.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ FOLDS = 5
 # Weights are exp(_TRUST * score), because a score has errors, from the reports and from their random split.
 _TRUST = 0.5
 
-# The prior of a part of the path is the logarithm of its steps, some 8 from start to end. The iterate at
-# which plain EM would stop has this prior too, and so have the iterates of smoothed EM together.
+# The prior of a part of EM's path is the growth of the logarithm of the steps over it, some 8 in all. The
+# iterate at which plain EM would stop has this prior too, and so have the iterates of smoothed EM together.
 _PLAIN = 8.0
 _SMOOTHED = {10: 2.0, 20: 2.0, 40: 2.0, 80: 2.0}
 
@@ -68,10 +68,10 @@ _LEAP = 3
 # large.
 _MOST_STEPS = 100_000
 
-# Limits of codes times stages times data sets. They take some 60 ms, and some seconds for a wide kernel
-# without structure: one of its stages takes as long as a stage with structure and N/20 times the codes. T
-# steps take about ``5 sqrt(T)`` stages, each with a cost of `_STAGE` further codes. Twice these limits gain
-# nothing up to 10^6 reports.
+# Limits of codes times stages times data sets. At the limit a fit takes some 60 ms, or some seconds for a
+# wide kernel without structure: one of its stages takes as long as a stage with structure and N/20 times the
+# codes. T steps take about ``5 sqrt(T)`` stages, and each stage costs as much as `_STAGE` further codes.
+# Twice these limits gain nothing up to 10^6 reports.
 _MOST_WORK = 5 * 2**20
 _MOST_DENSE_WORK = 3 * 2**24
 _STAGE = 500
@@ -156,7 +156,7 @@ class _Average:
     def add(self, steps: EMSteps, prior: float) -> float:
         """Add the current iterate of `steps`, whose last row fits all reports, and return the score.
 
-        The first iterate to be added is the start.
+        The first iterate that is added must be the start of EM.
         """
         codes = steps.codes[:-1]
         if self._uniform is None:

@@ -35,8 +35,9 @@ class EMFit:
     ``log_likelihood + gap``. `iterations` is the number of EM steps, or the number to which longer steps are
     equivalent.
 
-    The log-likelihood is concave, so for every f*, ``L(f*) - L(f) <= n (grad . f* - grad . f)``. Since f* is
-    on the simplex, ``grad . f* <= max_s grad_s``, and ``grad . f = sum_j counts_j/n = 1``.
+    The log-likelihood L is concave, and its gradient at f is ``n grad``. So for every f*,
+    ``L(f*) - L(f) <= n (grad . f* - grad . f)``. Since f* is on the simplex, ``grad . f* <= max_s grad_s``,
+    and ``grad . f = sum_j counts_j/n = 1``.
     """
 
     probabilities: FloatArray
@@ -52,7 +53,7 @@ class EMSteps:
     numpy call, which for a few hundred codes costs hardly more than a single data set. Every data set starts
     from `start`, shape (N,), positive: equal probabilities unless given.
 
-    ``f_s <- f_s grad_s`` with ``grad_s = sum_j P_sj counts_j / (n q_j)`` is the exact maximiser of the
+    A step ``f_s <- f_s grad_s`` with ``grad_s = sum_j P_sj counts_j / (n q_j)`` is the exact maximiser of the
     expected complete-data likelihood, so no step lowers the likelihood.
     """
 

@@ -2,7 +2,7 @@
 
 For rows that are a constant plus a window, no matrix product is needed. Two windows share a run of codes, and
 the sum of s over that run is a difference of prefix sums. Nodes far apart share no codes, so the matrix is
-banded if windows are short. It then takes O(d) for d nodes instead of O(d^2 K).
+banded if windows are short. For d nodes, it then takes time O(d) instead of O(d^2 K).
 """
 
 from __future__ import annotations

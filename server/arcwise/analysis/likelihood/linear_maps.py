@@ -61,9 +61,10 @@ class _WindowRows(Rows):
         q_j = base_j + F(j) - F(j-W)                       codes from nodes, F the prefix sums of g f.
         grad_s = sum_j (base_j/g) g r_j + R(s+W) - R(s)    nodes from codes, R the prefix sums of g r.
 
-    The scale is g, and the nodes must sum to g. In a prefix sum every addition waits for the previous
-    addition, so the two prefix sums take most of the time. They run over the N nodes and the K codes only,
-    since the sums beyond are known.
+    Here base_j is the constant of code j, and g the extra probability in a window of W codes. The scale is g,
+    and the nodes must sum to g. In a prefix sum every addition waits for the previous addition, so the two
+    prefix sums take most of the time. They run over the N nodes and the K codes only, since the sums beyond
+    are known.
     """
 
     def __init__(self, kernel: WindowKernel, sets: int) -> None:

@@ -1,8 +1,8 @@
 """The certified maximum likelihood of a node distribution, for many data sets of a kernel in the fit test.
 
 EM would need thousands of steps for the test; an interior point method needs ten steps, on a few hundred
-nodes. For finer kernels it is solved on some of the nodes, and nodes that could raise the likelihood are
-added.
+nodes. For finer kernels the problem is solved on some of the nodes, and nodes that could raise the likelihood
+are added.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _MAX_STEPS = 60
 
 _NEARLY = 2.0
-"""The log-likelihood is certified once it is estimated to be this many nats below the maximum."""
+"""The log-likelihood is certified once it is estimated to be within this many nats of the maximum."""
 
 _LEAST = 1e-200  # the least probability of a node: slacks divided by it stay within the range of a float
 
@@ -92,10 +92,10 @@ class Likelihood:
 
         If rounding prevents this precision, the `gap` of the result is larger than the argument.
 
-        Primal-dual interior point on the likelihood per report: with ``g = grad L``, ``g - y + z = 0``,
-        ``sum f = 1``, ``f_s z_s = mu -> 0``, and f and z positive. A predictor determines how far mu can
-        decrease, as in Mehrotra's method. His second-order correction is left out, because it can cycle when
-        steps are short.
+        Primal-dual interior point on the likelihood per report L, with multipliers y and z: with
+        ``g = grad L``, ``g - y + z = 0``, ``sum f = 1``, ``f_s z_s = mu -> 0``, and f and z positive. A
+        predictor determines how far mu can decrease, as in Mehrotra's method. His second-order correction is
+        left out, because it can cycle when steps are short.
 
         The bound: L is concave, so for any distribution f*, ``L(f*) - L(f) <= g.f* - g.f``, where ``g.f = 1``
         and ``g.f* <= max_s g_s``.
@@ -271,8 +271,8 @@ def largest_probabilities(kernel: Kernel) -> FloatArray:
     """Return each code's largest probability over all inputs, shape (K,).
 
     An input is a mixture of nodes, so the largest probability is at a node. Every code lies in some window.
-    So for a window kernel the largest probability is ``(b + g) / 2**64``, and one unit more for the first
-    codes.
+    So for a window kernel with the background b and the extra weight g, the largest probability is
+    ``(b + g) / 2**64``, and one unit more for the first codes.
     """
     if isinstance(kernel, WindowKernel):
         weight = kernel.background + kernel.extra

@@ -185,10 +185,10 @@ def _variances(liars: Liars, first: FloatArray, second: FloatArray) -> tuple[flo
 class Liars:
     """The linear programs of liars who send codes of their choice and remain undetected.
 
-    Honest reports have the distribution ``q = nodes P``. With a share k of liars, all reports together have
-    some distribution ``r >= (1-k) q``. The test accepts r only if a population f exists with residuals of at
-    most z: ``n r_j <= n (f P)_j + z sqrt(n (f P)_j)``. The root is at most ``sqrt(n p_j)``, with p_j the
-    code's largest probability, so the linear program
+    Honest reports have the distribution ``q = nodes P``, with P the kernel's rows. With a share k of liars,
+    all reports together have some distribution ``r >= (1-k) q``. The test accepts r only if a population f
+    exists with residuals of at most z: ``n r_j <= n (f P)_j + z sqrt(n (f P)_j)``. The root is at most
+    ``sqrt(n p_j)``, with p_j the code's largest probability, so the linear program
 
         maximise  values . (r - q)   over   r >= (1-k) q,  sum r = 1,  f on the simplex,
                                             r_j <= (f P)_j + z sqrt(p_j / n)

@@ -87,7 +87,7 @@ def _honest(counts: FloatArray, codes: FloatArray, aside: BoolArray) -> float:
 
 
 def _without(model: Model, counts: FloatArray, fitted: Fitted, aside: BoolArray) -> Fitted:
-    """Return the most likely model of the codes that are not set aside: for EM, the others are missing."""
+    """Return the most likely model of the codes that are not set aside; the others are missing data."""
     rest = np.where(aside, 0.0, counts)
     known = float(rest.sum())
     if not known:

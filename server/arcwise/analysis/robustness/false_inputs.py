@@ -39,7 +39,7 @@ _SCANNED = 1024
 
 
 class Reach(NamedTuple):
-    """The range in which lies about the input can put one estimate.
+    """The ranges of one estimate that lies about the input make possible.
 
     `value` is the estimate for the given distribution, or None if the reports do not determine it. If a share
     k of these reports are lies, the value of the honest population lies within `honest`. If the given
@@ -148,7 +148,7 @@ def interval_reach(mechanism: Mechanism, nodes: FloatArray, share: float) -> dic
         found[f"quantile {tau:g}"] = placed(value if told else None, honest, (start, end))
     found["any share"] = Reach(0.0, (-share, share), (-share, share))
     if not clamp:
-        # (1-k) (F - O) = k (O - G): search for F or for G: for the smaller part of O.
+        # (1-k) (F - O) = k (O - G): search for F or G, for the one that is the smaller part of O.
         away = share / kept * _farthest(lows, share) if share <= 0.5 else _farthest(lows, kept)
         pushed = share * max(least, 1.0 - least)
         found["distribution"] = Reach(0.0, (0.0, length * away), (0.0, length * pushed))
@@ -216,13 +216,13 @@ def _farthest(law: Law, cap: float) -> float:
     """Return the largest Wasserstein-1 distance from O of any G that nowhere exceeds O / cap, cap <= 1/2.
 
     Let g(u) be the mass of G up to the quantile of O of level u. Then g rises from 0 to 1 with a slope of at
-    most 1/cap, and the distance is the integral of ``|g(u) - u|`` over dQ. Suppose g crosses u upwards at c,
-    between two places b and d with g(u) = u (or the ends). Replace g on [b, d]. If c lies in the lower half,
-    let the new g rise as fast as possible and then stay constant. On the left of c it is further from u than
-    any g below u, because ``u / cap - u >= u``; on the right it is at least the old g. In the upper half use
-    the mirror image. So the best g crosses u at most once, downwards at some p, and there ``|x - Q(p)|``
-    attains the distance. G then holds the values of O furthest from Q(p): the lowest, a share b, and the
-    highest, a share cap - b, with ``p = b / cap``.
+    most 1/cap, and the distance is the integral of ``|g(u) - u|`` over dQ(u), with Q the quantile function of
+    O. Suppose g crosses u upwards at c, between two places b and d with g(u) = u (or the ends). Replace g on
+    [b, d]. If c lies in the lower half, let the new g rise as fast as possible and then stay constant. On the
+    left of c it is further from u than any g below u, because ``u / cap - u >= u``; on the right it is at
+    least the old g. In the upper half use the mirror image. So the best g crosses u at most once, downwards
+    at some p, and there ``|x - Q(p)|`` attains the distance. G then holds the values of O furthest from Q(p):
+    the lowest, a share b, and the highest, a share cap - b, with ``p = b / cap``.
     """
     whole = float(law.moments(1.0)[0])
 
@@ -303,7 +303,7 @@ def _rest(span: Span) -> Span:
 
 
 class _Moments:
-    """The first moments of all F that nowhere exceed O / (1-k): a convex set, by its support function.
+    """The first moments of all F that nowhere exceed O / (1-k): a convex set, given by its support function.
 
     They are ``(Z - k Z_G) / (1-k)``, with Z_G the moment of a part of O with the share k. So the furthest
     moment in the direction t leaves out the values with the smallest cosine with t, a share k.

@@ -244,7 +244,7 @@ def fit_test(
     draws
         The number of data sets drawn from the fitted model, with which the statistics are compared; at least
         ``3 / (0.9 level)``, which is 67 at level 0.05. With fewer data sets, no residual could be large
-        enough.
+        enough to reject.
     seed
         The seed of the draws. By default it is computed from the counts, so equal counts give equal answers.
     reports_per_device
@@ -317,7 +317,8 @@ def fit_test(
             "make the task with fewer nodes to test it"
         )
     generator = np.random.default_rng(survey.whole.astype(np.int64).tolist() if seed is None else seed)
-    # A repeated answer costs no budget, so caps do not limit it; tasks with a central statement have none.
+    # A repeated answer costs no budget, so caps do not limit it; devices repeat no answer to a task with a
+    # central statement.
     unsaid = epochs > 1 and reports_per_device is None
     note = _REPEATED if unsaid and isinstance(task, Task) and task.central is None else ""
     return _tested(survey, observed, level, draws, generator, note)
@@ -392,7 +393,7 @@ def _tested(  # noqa: PLR0917
 
 
 def _alone(kernel: Kernel, active: IntArray, reports: FloatArray) -> float:
-    """Return the share of isolated reports: those in runs of active nodes that have one report by the fit.
+    """Return the share of isolated reports: those in runs of active nodes with one fitted report.
 
     `active` holds increasing nodes, and `reports` the number of reports of each node by the fit.
     """

@@ -106,10 +106,10 @@ def _own(values: FloatArray, covariances: FloatArray, reports: FloatArray) -> fl
 def _pooled(values: FloatArray, covariances: FloatArray, reports: FloatArray) -> float:
     """Return the p-value of the analysis of variance; for p = 2, of its F approximation.
 
-    ``Q = sum_i n_i (z_i - z)' S^-1 (z_i - z)`` with S the covariance of a report, pooled over the points with
-    ``r = n - k`` degrees of freedom. ``Q (r - p + 1) / (r p (k - 1))`` is F with p (k - 1) and r - p + 1
-    degrees of freedom: exactly for p = 1 (Fisher) and for k = 2 (Hotelling) if reports are normal, and
-    with the right expectation for all k.
+    ``Q = sum_i n_i (z_i - z)' S^-1 (z_i - z)`` with S the covariance of a report, pooled over the k points
+    with ``r = n - k`` degrees of freedom. ``Q (r - p + 1) / (r p (k - 1))`` is F with p (k - 1) and r - p + 1
+    degrees of freedom: exactly for p = 1 (Fisher) and for k = 2 (Hotelling) if reports are normal, and with
+    the right expectation for all k.
     """
     from scipy.special import fdtrc
 

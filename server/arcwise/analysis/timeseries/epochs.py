@@ -71,7 +71,7 @@ def read_utc(text: str) -> datetime:
 
 
 def check_months(task: Task, name: str) -> None:
-    """Raise `ParameterError` for months with a task whose epochs do not begin with them."""
+    """Raise `ParameterError` unless a day is a whole number of the task's epochs, as months require."""
     if DAY % task.epoch_seconds:
         raise ParameterError(
             f"{name} must be a number of epochs for this task: an epoch lasts {task.epoch_seconds} seconds, "
@@ -95,7 +95,7 @@ def read_epoch(task: Task, text: str, name: str) -> int:
     `name` is the name of the argument, for the error message.
 
     A range from one time up to another time, which is excluded, consists of the epochs that *start* in it. So
-    consecutive ranges contain every epoch exactly once, for any period.
+    consecutive ranges contain every epoch exactly once, for any length of an epoch.
     """
     try:
         if re.fullmatch(r"[0-9]{1,18}", text):

@@ -58,7 +58,7 @@ class Point(Shares):
     `direction`, `resultant_length`, `quantiles`, `shares` and `devices` are as in `Estimate`. Quantiles and
     shares are present only if they were requested. If `n` is 0, the point is a gap without values. A server
     with a minimum of reports joins epochs into blocks until they reach the minimum. `joined` holds the first
-    and last epochs of blocks with reports that are counted here although the block ends later.
+    and the last epoch of each block that is counted in this point although the block ends later.
     """
 
     first: int

@@ -97,15 +97,16 @@ def series(
         Make the intervals wider, so that the level holds for all points of an estimate together (Bonferroni).
         Otherwise it holds for each point separately.
     between
-        Pairs (low, high) as in `estimate`: shares at every point. This takes a whole estimate for each point.
+        Pairs (low, high) as in `estimate`: shares at every point. This requires a whole estimate for each
+        point.
     quantiles
-        Compute quantiles at every point. This, too, takes a whole estimate for each point.
+        Compute quantiles at every point. This, too, requires a whole estimate for each point.
     origin
         The origin of quantiles on a circle, as in `estimate`: the same place at every point. Quantiles on a
         circle require it.
     target
-        As in `estimate`, for each point; "users" also takes a whole estimate for each point. The test for a
-        change refers to populations.
+        As in `estimate`, for each point; "users" also requires a whole estimate for each point. The test for
+        a change refers to populations.
     sampled
         The share of a group's devices that was drawn to report this task, as in `estimate`.
     reports_per_device, memoised
