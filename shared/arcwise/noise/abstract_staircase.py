@@ -166,8 +166,9 @@ class AbstractStaircase:
         Raises
         ------
         CertificateError
-            When the ratio exceeds e^epsilon, or a weight is 0 and the same weight of a neighbour is not. The
-            latter happens if costs are so many steps apart that a probability is below the range of a float.
+            When the ratio exceeds e^epsilon, or a weight is 0 and a neighbour's weight of the same output is
+            not. The latter happens if costs are so many steps apart that a probability is below the range of
+            a float.
         """
         epsilon = checked_real("epsilon", epsilon, least=0, most=2.0 * NOISE_EPSILON_MAX)
         rows = self.kernel().rows
@@ -182,7 +183,7 @@ class AbstractStaircase:
         return self.kernel().sample(index, u)
 
     def draw_many(self, indices: ArrayLike, *, randomness: Randomness = SYSTEM) -> NDArray[Any]:
-        """Return the outputs for inputs with these indices, any shape, with the draws of repeated `draw`."""
+        """Return the output for each input index, any shape, from the draws of repeated `draw` calls."""
         array, most = np.asarray(indices), len(self._costs) - 1
         if array.dtype.kind not in "iu" or (array.size and not 0 <= array.min() <= array.max() <= most):
             raise ParameterError(f"indices must be integers from 0 to {most}, got {indices!r}")

@@ -1,4 +1,4 @@
-"""The series in moments of staircases on the line and of box-shaped shells."""
+"""Series that occur in the moments of staircases on the line and of box-shaped shells."""
 
 from __future__ import annotations
 
@@ -138,7 +138,8 @@ def offset_sum(
     """Return ``sum_i b^i (unit (i + offset))^power prod_l (i + others_l)`` for offsets from 0 to 1.
 
     From epsilon 0.5 on the terms are added up. At a smaller epsilon, the other factors are expanded around
-    `offset`. Then many i count, and most of them are large compared with the differences, so nothing cancels.
+    `offset`. Then many i count, and most of them are large compared with the differences between `others` and
+    `offset`, so nothing cancels.
     """
     if epsilon >= 0.5:
         from scipy import special

@@ -50,11 +50,11 @@ class Staircase(EndlessNoise):
     ``b^k (1 - b) / (2 D sensitivity)`` for z from k to k + gamma, and b times as high for z from k + gamma to
     k + 1 (Geng and Viswanath, equations 37 and 38). By summation by parts
 
-        E|X|^p = sensitivity^p (1 - b)^2 / ((p + 1) D) * sum_k b^k (k + gamma)^(p+1).
+        E|X|^p = sensitivity^p (1 - b)^2 / ((p + 1) D) * sum_{k >= 0} b^k (k + gamma)^(p+1).
 
     Soria-Comas and Domingo-Ferrer print their Theorem 9 with an index i that starts at 0 in the outer steps.
-    This would give the first outer step the same height as the centre. Their variance and their d, as well as
-    this class, start the outer steps at e^-epsilon.
+    This would give the first outer step the same height as the centre. Their variance and their d are right:
+    as in this class, the first outer step is e^-epsilon times as high as the centre.
 
     Examples
     --------
@@ -114,8 +114,8 @@ class Staircase(EndlessNoise):
     def shortest_interval(cls, epsilon: float, sensitivity: float = 1.0, *, level: float = 0.95) -> Staircase:
         """Return the member with the shortest symmetric confidence interval of this level.
 
-        Table 2 of the paper truncates its sizes instead of rounding them: it prints 11.97 for 11.978, and
-        5.98 for 5.987.
+        Table 2 of Soria-Comas and Domingo-Ferrer truncates its sizes instead of rounding them: it prints
+        11.97 for 11.978, and 5.98 for 5.987.
         """
         return cls(epsilon, sensitivity, interval_gamma(epsilon, level))
 
@@ -155,7 +155,7 @@ class Staircase(EndlessNoise):
     def entropy(self) -> float:
         """Return the differential entropy in nats: ``-log peak + epsilon E[number of steps down]``.
 
-        The number of steps down has a geometric distribution, plus one step in the lower part of a period.
+        The number of steps down is a geometric number, plus 1 in the lower part of a period.
         """
         b = math.exp(-self.epsilon)
         steps = b / -math.expm1(-self.epsilon) + b * (1.0 - self.gamma) / self._spread

@@ -30,7 +30,7 @@ FEWEST = 10
 """The fewest reports of a simulated survey."""
 
 _FEWEST_NODES = 32
-"""With fewer nodes, rounding spreads values by an amount that `estimate` warns of."""
+"""With fewer nodes, rounding spreads values so far that `estimate` warns of it."""
 
 _DRAWN = 1 << 17
 """Up to this many users, values are drawn one by one."""

@@ -30,7 +30,7 @@ _WHY_NO_CLAMP = (
 )
 _WHY_NO_DELTA = "it spends a delta: give the delta that is allowed"
 _UNUSED_DELTA = 1e-6
-"""If no delta is allowed, families that spend one are listed with this delta, to leave them out by name."""
+"""If no delta is allowed, families that spend one have this delta, only to be listed as left out."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Family:
     """One mechanism for tasks with a goal, which can be made at any epsilon.
 
     `chosen` marks the default mechanism of this goal. `options` are the command's options other than domain,
-    epsilon and goal. It is None if no command makes the task.
+    epsilon and goal, or None if no command makes the task.
     """
 
     candidate: Candidate

@@ -186,7 +186,7 @@ class Work:
         return mechanism, curve, reports
 
     def _epsilon(self, family: Family) -> tuple[float, Points, Mechanism, Curve]:
-        """Return the smallest epsilon that reaches the error with one mechanism, and all that were tried."""
+        """Return the smallest epsilon that reaches the error with one mechanism, and all pairs tried."""
         made: dict[float, tuple[Mechanism, Curve]] = {}
         error, reports = self._request.error, self._request.reports
         assert error is not None  # noqa: S101 -- two of three are given
