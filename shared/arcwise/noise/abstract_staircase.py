@@ -54,11 +54,11 @@ class AbstractStaircase:
     Notes
     -----
     Between neighbours, f changes by at most the factor e^decay. The sum over outputs, by which f is divided,
-    also changes by at most e^decay. So the mechanism is ``2 decay``-DP (section VII, Definition 4 and Theorem
-    13). If that sum is the same for all inputs, as for noise on the line, the mechanism is `decay`-DP.
-    `for_epsilon` takes the epsilon of the whole mechanism; `privacy_loss` returns the actual loss. The steps
-    are placed in rational arithmetic, because a float on the wrong side of a step's edge would change the
-    ratio by another factor e^decay.
+    also changes by at most the factor e^decay. So the mechanism is ``2 decay``-DP (section VII, Definition 4
+    and Theorem 13). If that sum is the same for all inputs, as for noise on the line, the mechanism is
+    `decay`-DP. `for_epsilon` takes the epsilon of the whole mechanism; `privacy_loss` returns the actual
+    loss. The steps are placed in rational arithmetic, because a float on the wrong side of a step's edge
+    would change the ratio by another factor e^decay.
 
     Examples
     --------

@@ -90,9 +90,9 @@ def minimax(
         a circle, the default is 128. At epsilon 12, ``E d(y, x)`` is then 3.3 times that of the optimum
         without a grid, so use more outputs, or `OptimalCircular`.
     nodes
-        Number of input nodes N, at equal distances. Inputs between nodes are rounded stochastically, which
-        the worst case includes. The default is 17 up to epsilon 5, and 33 above or with a population. On a
-        circle it is the number of codes. Leave `nodes` out if the domain has a step.
+        Number of input nodes N, at equal distances. Inputs between nodes are rounded stochastically, and the
+        worst case includes this rounding. The default is 17 up to epsilon 5, and 33 above or with a
+        population. On a circle it is the number of codes. Leave `nodes` out if the domain has a step.
     power
         Exponent of the loss for "value", at least 1 (default 1). The other goals have no exponent.
     population

@@ -155,7 +155,7 @@ class SimulatedCurve(Curve):
     def _settled(
         self, low: tuple[float, float] | None, high: tuple[float, float] | None, error: float
     ) -> int | None:
-        """Return a number of reports between two, on the line between them, that reaches the error."""
+        """Return a number of reports that reaches the error, found on the line between two points."""
         if high is None:
             return None
         if low is None:

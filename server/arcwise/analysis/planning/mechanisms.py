@@ -89,7 +89,7 @@ def _statement_words(central: CentralStatement) -> str:
 
 
 def domain_words(domain: Domain) -> str:
-    """Return the command options that name the domain, without clipping."""
+    """Return the command options that name the domain, without the options for clipping."""
     words = (
         f"--circle {domain.period:.12g}"
         if domain.circular

@@ -172,8 +172,7 @@ class Work:
         if reports is not None and self._request.simulated:
             finer = family.make(epsilon, reports)
             if finer.kernel.nodes != mechanism.kernel.nodes:
-                # The finer grid may need fewer reports, but not fewer than the number from which on it is
-                # chosen.
+                # The finer grid may need fewer reports, but it is used only from MANY_REPORTS on.
                 mechanism, curve = finer, self._curve(finer)
                 reports = curve.reports(error)
                 reports = None if reports is None else max(reports, MANY_REPORTS)

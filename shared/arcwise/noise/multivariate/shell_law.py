@@ -168,7 +168,7 @@ class ShellLaw:
         return [a * b**k * rest ** (dimension - k) for k, a in enumerate(coefficients)]
 
     def _series(self, first: int) -> Fraction:
-        """Return ``sum_i b^i N_(first + i)``.
+        """Return ``sum_{i >= 0} b^i N_(first + i)``.
 
         It uses ``N_(first + i) = sum_k a_k C(i, k)``. With the factors b^i, term k sums to
         ``a_k b^k / (1 - b)^(k + 1)``.
