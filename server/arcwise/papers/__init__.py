@@ -1,7 +1,7 @@
-"""Recomputed tables and figures of the sources, for `arcwise reproduce`.
+"""Recomputed tables and figures of publications, for `arcwise reproduce`.
 
-Each source has one or several files. A reproduction is a function with the decorator `@reproduction` in such
-a file.
+Each publication has one or several files. A reproduction is a function with the decorator `@reproduction` in
+such a file.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ _FULL_EPSILONS = (0.1, *(0.25 * i for i in range(1, 21)), 6.0, 7.0, 8.0)
 INTERVAL = Interval(0.0, 1.0)
 
 _ORDER = 48
-"""Nodes of the Gauss-Legendre rule: exact for steps, and up to rounding for e^(-epsilon x), epsilon <= 20."""
+"""Nodes of the Gauss-Legendre rule: exact for steps, and nearly exact for e^(-epsilon x) up to epsilon 20."""
 
 
 def interval_error(
@@ -94,7 +94,8 @@ def circular_error(x: ArrayLike, edges: ArrayLike, levels: ArrayLike, power: flo
 def truncated_noise_error(x: ArrayLike, noise: ContinuousNoise, power: float) -> FloatArray:
     """Return ``E|y - x|^power`` if y is x plus the noise, moved into [0, 1].
 
-    ``int_0^(1-x) k t^(k-1) P(noise > t) dt``, plus the same up to x for the other side.
+    With k the power, it is ``int_0^(1-x) k t^(k-1) P(noise > t) dt``, plus the same integral from 0 to x for
+    the other side.
     """
     x = np.asarray(x, dtype=np.float64)
     return _both_sides(lambda t: power * t ** (power - 1.0) * noise.sf(t), x, noise)
@@ -242,8 +243,9 @@ def least_error(epsilon: float, power: float, full: bool) -> float:
     """Return a lower bound on the worst-case ``E|y-x|^power`` of every mechanism on [0, 1].
 
     Unless `full`, the bound is computed from 33 inputs. This is quicker, but the bound is smaller: by 1.3 %
-    at epsilon 5, and by 0.4 % up to epsilon 4. Windows for the distance (power 1) are narrower, so it uses 65
-    inputs above epsilon 5, and 97 above epsilon 7. There, 129 inputs raise the bound by 1.6 % at epsilon 7.
+    at epsilon 5, and by at most 0.4 % up to epsilon 4. For power 1, windows are narrower, so the bound is
+    computed from 65 inputs above epsilon 5, and from 97 above epsilon 7. At epsilon 7, 129 inputs would raise
+    it by 1.6 %.
     """
     few = 33 if epsilon <= 5.0 or power == 2.0 else 65 if epsilon <= 7.0 else 97
     return lower_bound(INTERVAL, epsilon, "value", power=power, inputs=None if full else few)

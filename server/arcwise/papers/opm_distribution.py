@@ -1,6 +1,6 @@
 """Distributions estimated from reports of OPM, clamped as in its paper or inset, and of other mechanisms.
 
-The slides show no such figure: they compare errors of single reports. This figure shows why the goal
+The authors' slides show no such figure: they compare errors of single reports. This figure shows why the goal
 "distribution" uses the inset window. With the inset window, the error falls with the number of reports. With
 the clamped window, it does not.
 """
@@ -46,7 +46,7 @@ SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 """The numbers of reports in the panel on the right, at epsilon 1."""
 
 SURVEYS, _FULL_SURVEYS = 2, 20
-"""How many surveys are simulated for each population and epsilon, and for each number of reports."""
+"""The simulated surveys for each case (population and epsilon, or number of reports): default, full size."""
 
 _OF_VALUES = 5
 """Factor on the number of surveys if there is only one population."""
@@ -55,7 +55,7 @@ _SEED = 20
 _UNIT = Interval(0, 1)
 _LARGE = "skewed"
 _FEW = ("inset", "clamp", "SW")
-"""The population and the mechanisms of the panel on the right."""
+"""The mechanisms of the panel on the right; by default its population is `_LARGE`."""
 
 POPULATIONS = {
     "uniform": "uniform",

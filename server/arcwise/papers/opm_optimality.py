@@ -39,11 +39,11 @@ _FULL, _SAMPLE = 10_000, 1_000
 _SEED = 20250521
 _CURVE = np.linspace(0.1, 8.0, 40)
 _SHAPES = {3: ("o", 8.0), 4: ("s", 4.5), 5: ("x", 2.0)}
-"""Numbers of pieces in the search, and the points that are plotted."""
+"""For each number of pieces in the search, the marker of its points and their size."""
 
 
 class _Search(NamedTuple):
-    """Results of the search for every epsilon: errors, lengths of high parts, whether levels are two."""
+    """Results of the search for every epsilon: errors, lengths of high parts, whether two levels occur."""
 
     error: FloatArray
     high: FloatArray

@@ -21,10 +21,10 @@ _CYCLE = 48
 
 
 def _least_of_values(epsilon: float, sensitivity: int, period: int) -> float:
-    """Return the least worst-case ``E|noise|`` of noise that may depend on the value with this period.
+    """Return the least worst-case ``E|noise|`` of noise that may depend on the value modulo `period`.
 
-    A linear program over the masses P_i(n) of the noise n at the values i, i + period, ...; values i and i +
-    d with ``|d|`` up to the sensitivity have ``P_i(n) <= e^epsilon P_(i+d)(n - d)``.
+    It solves a linear program over the masses P_i(n) of the noise n at the values i, i + period, ...; values
+    i and i + d with ``|d|`` up to the sensitivity have ``P_i(n) <= e^epsilon P_(i+d)(n - d)``.
     """
     size = _CYCLE
     n, ratio, rows = np.arange(size), np.exp(epsilon), period * size

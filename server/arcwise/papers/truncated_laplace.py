@@ -1,6 +1,7 @@
 """Geng, Ding, Guo and Kumar, "Tight analysis of privacy and utility tradeoff in approximate DP".
 
-The figures of the poster print no numbers. So its limits and its sentence on Gaussian noise are checked.
+The figures of the poster print no numbers. The checks are about its limits and its sentence on Gaussian
+noise.
 """
 
 from __future__ import annotations

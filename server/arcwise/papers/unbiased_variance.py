@@ -2,7 +2,7 @@
 
 No source shows this figure. It compares the published mechanisms, those of the piecewise family and those
 with few outputs, with the optimum over all mechanisms. Linear programming gives a lower bound on this
-optimum, and designs come close to it.
+optimum, and designs with a variance close to the bound.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Mechanisms: they turn a value into a code on the device, and a code into a value on the server.
+"""Mechanisms: they turn values into codes on devices, and codes into values on the server.
 
 Each mechanism's file is imported on first use, so a device that samples from one mechanism loads only its
 file.

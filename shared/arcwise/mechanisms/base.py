@@ -1,4 +1,4 @@
-"""The base class of mechanisms. Each is a class in this package and has a line in `registry`."""
+"""The base class of mechanisms. Each mechanism is a class in this package with a line in `registry`."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Mechanism(ABC):
     """A mechanism for local privacy: a domain, an epsilon, and a finite kernel with integer weights.
 
     A value maps to a real-valued node. The node is rounded up with a probability equal to its fraction, and
-    otherwise down. The code is drawn from the row of the rounded node. A row for a real input is therefore a
-    mixture of two rows of the kernel. Ratios of mixtures do not exceed the largest ratio of weights. So float
-    errors in the map to nodes can cost accuracy, but never privacy.
+    otherwise down. The code is drawn from the row of the rounded node. The distribution of the code for a
+    real input is therefore a mixture of two rows of the kernel. Ratios of mixtures do not exceed the largest
+    ratio of weights. So float errors in the map to nodes can cost accuracy, but never privacy.
 
     On a lattice of at most 1,024 values nothing is rounded: every value has its node (`place_node`). A larger
     lattice is treated as a continuous domain.
@@ -127,7 +127,7 @@ class Mechanism(ABC):
         """
 
     def place_node(self, place: float) -> float:
-        """Return the node of the lattice's value number `place`; integers map to integers.
+        """Return the node of the lattice value with the number `place`; a whole place has a whole node.
 
         The place k has the node ``k`` for "inset" and ``(k - W // 2) mod K`` for "wrap" (W is 0 for a
         circulant). For "clamp" it has the node ``k - W // 2``, moved into the range from 0 to N-1. A place
@@ -142,7 +142,7 @@ class Mechanism(ABC):
         return min(max(node, 0.0), kernel.nodes - 1.0)
 
     def place_nodes(self, places: FloatArray) -> FloatArray:
-        """Return `place_node` of each place, in their shape."""
+        """Return `place_node` of each place, in the shape of `places`."""
         import numpy as np
 
         nodes = np.asarray(places - self._centre)
@@ -155,7 +155,7 @@ class Mechanism(ABC):
     def node_places(self) -> IntArray:
         """Return the number of the value at each node of a lattice, shape (N,).
 
-        For "clamp", other values share the first and the last node with the value returned here.
+        For "clamp", other values share the first or the last node with the value returned here.
 
         Raises
         ------
@@ -194,7 +194,7 @@ class Mechanism(ABC):
         return certify(self.kernel.ratio(), self.epsilon)
 
     def randomize(self, value: Any, *, randomness: Randomness = SYSTEM) -> int:
-        """Return one report: a code in [0, K). Pure Python, one draw.
+        """Return one report, a code in [0, K). The method is pure Python and takes one draw.
 
         Parameters
         ----------
@@ -228,7 +228,7 @@ class Mechanism(ABC):
         return self.position(self.domain.to_unit(value))
 
     def node(self, value: Any, r: int) -> int:
-        """Return the node in [0, N) to which the half draw `r` rounds a value.
+        """Return the node in [0, N) to which `r`, the first half of a draw, rounds a value.
 
         With the same `r` for all values, the node is a function of the value, as memoisation needs.
 
@@ -395,7 +395,7 @@ class Mechanism(ABC):
 
 
 def _rounded(position: float, r: int) -> int:
-    """Return one of the two nodes next to a position; the fraction is the probability of the upper node."""
+    """Return the node below or above a position; its fraction is the probability of the upper node."""
     node = int(position)
     return node + ((r >> 11) * 2.0**-53 < position - node)
 

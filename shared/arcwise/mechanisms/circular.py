@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class CircularMechanism(Mechanism):
     """A mechanism on a `Circle` that treats all directions alike, with K nodes and K codes.
 
-    Turning the input turns the distribution of the code. Moments only shrink.
+    Turning the input turns the distribution of the code. Trigonometric moments only shrink.
     """
 
     __slots__ = ("_shift",)
@@ -42,7 +42,7 @@ class CircularMechanism(Mechanism):
         return False
 
     def position(self, unit: float) -> float:
-        """Return the real-valued node of a position in [0, 1), in [0, K)."""
+        """Return the real-valued node, in [0, K), of a position in [0, 1)."""
         if self.lattice is not None:
             return self.place_node(float(self.lattice.unit_place(unit)))
         codes = self.kernel.codes
@@ -50,7 +50,7 @@ class CircularMechanism(Mechanism):
         return t if t < codes else 0.0
 
     def positions(self, unit: FloatArray) -> FloatArray:
-        """Return the real-valued nodes of positions in [0, 1), any shape, in [0, K)."""
+        """Return the real-valued nodes, in [0, K), of positions in [0, 1), any shape."""
         if self.lattice is not None:
             return self.place_nodes(self.lattice.unit_place(unit))
         import numpy as np
@@ -61,7 +61,7 @@ class CircularMechanism(Mechanism):
         return np.where(t >= codes, 0.0, t)  # a tiny negative number plus K rounds to K
 
     def attenuation(self, order: int = 1) -> float:
-        """Return rho_k of the integer rows: decoded reports shrink ``E exp(2 pi i k x)`` by this factor."""
+        """Return rho_k of the integer rows, by which reports shrink ``E exp(2 pi i k x)``; k is `order`."""
         raise NotImplementedError
 
 

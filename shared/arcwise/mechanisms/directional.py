@@ -39,8 +39,8 @@ class VonMises(CirculantMechanism):
     Notes
     -----
     Weggenmann and Kerschbaum (CCS 2021). The largest and the smallest weight of the row have the ratio
-    e^epsilon. Kappa is epsilon over the difference of the exponents on the grid: epsilon/2 for an even number
-    of nodes. At every epsilon `OptimalCircular` has a smaller expected error.
+    e^epsilon. Kappa is epsilon divided by the largest decrease of ``cos angle`` on the grid: epsilon/2 for an
+    even number of nodes. At every epsilon `OptimalCircular` has a smaller expected error.
 
     Examples
     --------

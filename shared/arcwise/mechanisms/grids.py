@@ -26,7 +26,7 @@ _MOST_WINDOW_NODES = 16_384
 """Limit of `optimal_nodes` on an interval: two-byte codes, counts of 128 kB an epoch."""
 
 _WIDE_ENOUGH = 1.375
-"""The default grid is fine enough if its window has this many times the least codes of `optimal_nodes`."""
+"""The default grid is fine enough if its window has at least this many times the codes that are required."""
 
 _FEWEST, _MOST, _WEIGHTS = 40, 160, 20_000
 """Bounds of `table_nodes`: fewest nodes, most nodes, most weights (nine bytes each in a task)."""
@@ -35,7 +35,8 @@ _FEWEST, _MOST, _WEIGHTS = 40, 160, 20_000
 def fitted_nodes(share: float) -> int:
     """Return a number of nodes near 128 at which an inset window with the share W/K is close to whole codes.
 
-    The number is larger only if the window would be narrower than a code. It is at most 4,096.
+    The number is much larger than 128 only if the window would otherwise be narrower than a code. It is at
+    most 4,096.
     """
     ratio = share / (1.0 - share)  # W / (N - 1)
     window = max(1, round((DEFAULT_NODES - 1) * ratio))
@@ -52,7 +53,7 @@ def optimal_nodes(share: float, power: float, *, circular: bool) -> int:
     and the number of codes needs no rounding. So the window gets ``2 ceil(2 sqrt(power))`` codes: 4 for
     ``|y-x|`` and 6 for its square. The total number of codes follows from `share`. 128 codes are enough up to
     epsilon 6.2 for ``|y-x|`` and 8.3 for its square. On a circle, two-byte codes are enough up to epsilon
-    19.4; above, windows have 3 codes or 2, and the error is up to 1.0625 times the closed form. On an
+    19.4; above, windows have 2 or 3 codes, and the error is up to 1.0625 times the closed form. On an
     interval the limit of 16,384 codes is enough up to epsilon 16.6; above, the error is up to 1.083 times the
     closed form.
     """

@@ -23,7 +23,7 @@ _BLOCK = 1 << 21
 
 
 class _Sampled(Protocol):
-    """The parts of a `Mechanism` that moments need; `Mechanism` imports this module."""
+    """The parts of a `Mechanism` that moments need; a protocol, because `Mechanism` imports this module."""
 
     @property
     def domain(self) -> Domain: ...

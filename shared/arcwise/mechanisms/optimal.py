@@ -51,7 +51,7 @@ class OptimalPiecewise(WindowMechanism):
         distribution there.
     nodes
         The number N of nodes, from 2 to 32,768. The default is 128 for "inset", and `grids.optimal_nodes` for
-        "clamp". For `power` 1 the latter is 128 up to epsilon 6.2. At larger epsilon it is the number of
+        "clamp". For `power` 1, the latter is 128 up to epsilon 6.2. At a larger epsilon, it is the number of
         nodes that keeps the error within 2 % of the closed form, at most 16,384. On a lattice there is one
         node for each value (for "clamp", one code for each value), and no other number is accepted.
     power
@@ -112,9 +112,9 @@ class OptimalCircular(CircularMechanism):
         From 0.01 to 20.
     nodes
         The number of nodes and of codes (N = K), from 2 to 65,536. The default is `grids.optimal_nodes`, or
-        128 with a `width`. For `power` 1, `grids.optimal_nodes` is 128 up to epsilon 6.2. At larger epsilon
-        it is the number that keeps the error within 2 % of the closed form, which is possible up to epsilon
-        19.4. On a lattice there is one node for each value, and no other number is accepted.
+        128 with a `width`. For `power` 1, `grids.optimal_nodes` is 128 up to epsilon 6.2. At a larger
+        epsilon, it is the number that keeps the error within 2 % of the closed form, which is possible up to
+        epsilon 19.4. On a lattice there is one node for each value, and no other number is accepted.
     power
         The exponent, at least 1, of the loss ``d(y, x)^power`` for which the window is optimal.
     width
@@ -131,8 +131,8 @@ class OptimalCircular(CircularMechanism):
     ``W = max(1, round(width K))``, where the optimal width is 2 C with C of `optimal_levels`. The real-valued
     node of a position x is ``(K x - W/2) mod K``; code j is the cell from j/K to (j+1)/K of the circle. On a
     lattice of K values the node of the value k is ``(k - W // 2) mod K``. On a lattice, W is a number close
-    to ``width K`` that has no divisor in common with K. Otherwise the rows would be linearly dependent, and
-    some distributions would be indistinguishable.
+    to ``width K`` that is coprime to K. Otherwise the rows would be linearly dependent, and some
+    distributions would be indistinguishable.
 
     Examples
     --------
@@ -237,7 +237,7 @@ class OptimalCircular(CircularMechanism):
 
 
 def _coprime_window(codes: int, best: float, epsilon: float, power: float) -> int:
-    """Return the better of the two numbers closest to `best` that have no divisor in common with K."""
+    """Return the better of the two numbers closest to `best` that are coprime to K."""
     coprime = [window for window in range(1, codes) if math.gcd(window, codes) == 1]
     near = [
         max((w for w in coprime if w <= best), default=1),

@@ -1,4 +1,4 @@
-"""Published mechanisms that sample from a table: PTT, a member of it, truncated PM, HM, three outputs."""
+"""Published mechanisms that sample from a table: PTT and a member of it, truncated PM, HM, three outputs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class PiecewiseTransformation(TableMechanism):
         is the least possible A.
     nodes
         The number N of nodes, from 2 to 1,024. The default is at most 160. It keeps the worst-case variance
-        within 1 % of that of the continuous mechanism up to epsilon 8, and a task below 200 KB.
+        within 1 % of that of the continuous mechanism up to epsilon 8, and the size of a task below 200 KB.
 
     Raises
     ------
@@ -146,7 +146,7 @@ class UnbiasedOptimalPiecewise(PiecewiseTransformation):
 
 
 class TruncatedPiecewise(TableMechanism):
-    """The Piecewise Mechanism with outputs beyond the domain moved to its ends, for comparing single values.
+    """A Piecewise Mechanism for single values: outputs beyond the domain are moved to its ends.
 
     Zheng, Mishra and Hu compare their mechanism with it. Without a grid, its worst ``E|y-x|`` is below that
     of the clamped `OptimalPiecewise` from epsilon 1.4 on. Its mean is biased; use `Piecewise` for means.
@@ -207,7 +207,7 @@ class Hybrid(TableMechanism):
         From 0.01 to 20.
     nodes
         The number N of nodes, from 2 to 1,024. The default is at most 160. It keeps the worst-case variance
-        within 1 % of that of the continuous mechanism up to epsilon 8, and a task below 200 KB.
+        within 1 % of that of the continuous mechanism up to epsilon 8, and the size of a task below 200 KB.
 
     Raises
     ------

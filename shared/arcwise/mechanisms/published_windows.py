@@ -58,7 +58,7 @@ class Piecewise(WindowMechanism):
     name: ClassVar[str] = "piecewise"
     version: ClassVar[int] = 1
     member: ClassVar[PiecewiseMember] = "pm"
-    """The member of the family."""
+    """The member of the family of PM."""
 
     def __init__(self, domain: Interval, epsilon: float, *, nodes: int | None = None) -> None:
         domain, epsilon = check_interval(domain, type(self).__name__), check_epsilon(epsilon)

@@ -49,7 +49,7 @@ PLACES: dict[tuple[str, int], str] = {
 
 
 class _Mechanisms(Mapping[tuple[str, int], "type[Mechanism]"]):
-    """Imports a mechanism's file on first use, since a device needs only one.
+    """A mapping that imports a mechanism's file on first use, since a device needs only one.
 
     Other packages are searched for a name that is not our own, and when all mechanisms are listed.
     """
@@ -104,7 +104,7 @@ def mechanism_to_fields(mechanism: Mechanism) -> list[Any]:
 
 
 def mechanism_from_fields(fields: Any, domain: Domain, epsilon: float) -> Mechanism:
-    """Return the mechanism of the result of `mechanism_to_fields`, with exactly the same integers."""
+    """Return the mechanism with these fields of `mechanism_to_fields`, with exactly the same integers."""
     try:
         name, version, (kind, placement, *kernel) = fields
         cls = MECHANISMS.get((name, version))

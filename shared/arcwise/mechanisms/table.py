@@ -113,7 +113,7 @@ class TableMechanism(IntervalMechanism):
         return nodes / (self.kernel.nodes - 1)
 
     def code_units(self) -> FloatArray:
-        """Return the output value of each code on the unit interval; it may lie outside."""
+        """Return the output value of each code on the unit interval; it may lie outside [0, 1]."""
         import numpy as np
 
         return np.array(self._units)

@@ -1,4 +1,4 @@
-"""Two base classes: one for mechanisms on an interval, one for those that sample from a window."""
+"""Two base classes: one for mechanisms on an interval, one for those of them that sample from a window."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 DEFAULT_NODES = 128
-"""Default nodes: codes fit into one byte at every epsilon, for windows up to half of the codes."""
+"""The default number of nodes: codes fit into one byte for windows of up to half of the codes."""
 
 
 class IntervalMechanism(Mechanism):
@@ -184,7 +184,7 @@ class WindowMechanism(IntervalMechanism):
         return self.unbiased_units()
 
     def unbiased_units(self) -> FloatArray:
-        """Return decoded codes for inset: at node s their mean is the node's position s/(N-1).
+        """Return the decoded codes for inset. At node s, their mean is the node's position s/(N-1).
 
         The mean code of node s is ``a + m s`` (`mean_code`), so ``(code - a) / (m (N-1))`` has mean s/(N-1).
         """
@@ -205,7 +205,8 @@ def window_to_fields(kernel: WindowKernel) -> list[int]:
 def mean_code(kernel: WindowKernel) -> tuple[float, float]:
     """Return a and m: the mean code of node s of a kernel on a line is ``a + m s``.
 
-    ``m = g W / 2**64`` and ``a = (b K (K-1) + g W (W-1) + L (L-1)) / 2**65``, each rounded once.
+    ``m = g W / 2**64`` and ``a = (b K (K-1) + g W (W-1) + L (L-1)) / 2**65``, each rounded once. L is the
+    kernel's `leftover`.
     """
     k, w, leftover = kernel.codes, kernel.window, kernel.leftover
     twice = kernel.background * k * (k - 1) + kernel.extra * w * (w - 1) + leftover * (leftover - 1)

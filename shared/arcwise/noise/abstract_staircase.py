@@ -54,11 +54,11 @@ class AbstractStaircase:
     Notes
     -----
     Between neighbours, f changes by at most the factor e^decay. The sum over outputs, by which f is divided,
-    also changes by at most e^decay. So the mechanism is ``2 decay``-DP (section VII, Definition 4 and Theorem
-    13). If that sum is the same for all inputs, as for noise on the line, the mechanism is `decay`-DP.
-    `for_epsilon` takes the epsilon of the whole mechanism; `privacy_loss` returns the actual loss. The steps
-    are placed in rational arithmetic, because a float on the wrong side of a step's edge would change the
-    ratio by another factor e^decay.
+    also changes by at most the factor e^decay. So the mechanism is ``2 decay``-DP (section VII, Definition 4
+    and Theorem 13). If that sum is the same for all inputs, as for noise on the line, the mechanism is
+    `decay`-DP. `for_epsilon` takes the epsilon of the whole mechanism; `privacy_loss` returns the actual
+    loss. The steps are placed in rational arithmetic, because a float on the wrong side of a step's edge
+    would change the ratio by another factor e^decay.
 
     Examples
     --------
@@ -166,8 +166,9 @@ class AbstractStaircase:
         Raises
         ------
         CertificateError
-            When the ratio exceeds e^epsilon, or a weight is 0 and the same weight of a neighbour is not. The
-            latter happens if costs are so many steps apart that a probability is below the range of a float.
+            When the ratio exceeds e^epsilon, or a weight is 0 and a neighbour's weight of the same output is
+            not. The latter happens if costs are so many steps apart that a probability is below the range of
+            a float.
         """
         epsilon = checked_real("epsilon", epsilon, least=0, most=2.0 * NOISE_EPSILON_MAX)
         rows = self.kernel().rows
@@ -182,7 +183,7 @@ class AbstractStaircase:
         return self.kernel().sample(index, u)
 
     def draw_many(self, indices: ArrayLike, *, randomness: Randomness = SYSTEM) -> NDArray[Any]:
-        """Return the outputs for inputs with these indices, any shape, with the draws of repeated `draw`."""
+        """Return the output for each input index, any shape, from the draws of repeated `draw` calls."""
         array, most = np.asarray(indices), len(self._costs) - 1
         if array.dtype.kind not in "iu" or (array.size and not 0 <= array.min() <= array.max() <= most):
             raise ParameterError(f"indices must be integers from 0 to {most}, got {indices!r}")

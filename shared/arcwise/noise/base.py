@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Size: TypeAlias = int | tuple[int, ...]
 
 NOISE_EPSILON_MAX = 50.0
-"""Beyond this, e^-epsilon is less than the rounding error of 1; no use of such noise is known."""
+"""The largest epsilon. Beyond it, e^-epsilon is less than the rounding error of 1."""
 
 CHUNK = 2**14  # samples per block, so that a sampler's intermediate arrays stay in the cache
 
@@ -97,8 +97,8 @@ def least_whole(
 def geometric_rvs(rate: float, count: int, generator: np.random.Generator) -> FloatArray:
     """Return geometric numbers with ``P(G >= k) = e^(-rate k)`` as whole floats.
 
-    They are the integer parts of exponential numbers. 1 - u is exact, and numpy's logarithm of an array is
-    several times faster than its log1p and its exponential generator.
+    They are the integer parts of exponential numbers, computed from log(1 - u) for uniform u. 1 - u is exact,
+    and numpy's logarithm of an array is several times faster than its log1p and its exponential generator.
     """
     x = generator.random(count)
     np.subtract(1.0, x, out=x)
@@ -193,11 +193,11 @@ class Noise(ABC):
         ----------
         function
             A function of an array of shape (n,), in the unit of the noise, which returns n real numbers.
-            Where the noise has a probability below 1e-24, the values matter only if the function grows.
+            Where the noise has a probability below 1e-24, the function's values matter only if it grows.
         points
             Places where the function jumps or has a kink. The method searches for other such places, but a
-            jump very near the edge of a step may be missed. For noise on the integers, no search is needed
-            and no jump is missed.
+            jump very near the edge of a step of the noise may be missed. For noise on the integers, no search
+            is needed and no jump is missed.
 
         Raises
         ------
@@ -217,7 +217,7 @@ class Noise(ABC):
 
     @abstractmethod
     def _expect(self, function: Values, points: FloatArray) -> float:
-        """Return E f(X) for a checked function, smooth on both sides except at some sizes of x."""
+        """Return E f(X) for a checked function, which is smooth on both sides of 0 except at some places."""
 
     def moment(self, order: int) -> float:
         """Return ``E X^order`` for an integer order >= 0; 0 for odd orders, because of the symmetry."""

@@ -117,8 +117,8 @@ class TruncatedLaplace(ContinuousNoise):
     Notes
     -----
     With ``c = (e^epsilon - 1) / (2 delta)`` and ``scale = sensitivity / epsilon``: ``A = scale log(1 + c)``
-    and ``B = (1 + 1/c) / (2 scale)`` (Theorem 1). The slides of the paper print its constraint without the
-    factor e^epsilon, which is the constraint of (0, delta)-DP.
+    and ``B = (1 + 1/c) / (2 scale)`` (Theorem 1). The slides of the paper print the constraint on the noise
+    without the factor e^epsilon. That would be the constraint of (0, delta)-DP.
     """
 
     epsilon: float
@@ -225,18 +225,18 @@ def approximate_lower_bound(
 
     Notes
     -----
-    Let X be such noise in units of the sensitivity, ``G_k = P(X >= k)``. We may assume that X is symmetric,
-    since averaging its distribution with the mirror image keeps both privacy and cost. Then ``G_0 >= 1/2``,
-    and the privacy condition for the half line from k gives ``G_k <= e^epsilon G_(k+1) + delta``. By
-    induction
+    Let X be such noise in units of the sensitivity, and let ``G_k = P(X >= k)`` for whole k >= 0. We may
+    assume that X is symmetric, since averaging its distribution with the mirror image keeps both privacy and
+    cost. Then ``G_0 >= 1/2``, and the privacy condition for the half line from k gives
+    ``G_k <= e^epsilon G_(k+1) + delta``. By induction
 
         G_k >= g_k = max(0, 1/2 - a (1 + b + ... + b^(k-1))),   b = e^-epsilon,   a = (1-b)/2 + b delta,
 
     and the cost is at least ``2 sum_{k >= 1} (k^power - (k-1)^power) g_k``. This is from "Tight analysis of
     privacy and utility tradeoff in approximate differential privacy" (Geng, Ding, Guo, Kumar; Theorems 4 and
     5). The paper assumes that there is an integer n with ``a (1 + ... + b^(n-1)) = 1/2``, and gives the same
-    number for this case. The argument above needs no such n, because the last point takes the rest of the
-    half mass. So the bound holds at every epsilon and delta, and is continuous in them.
+    number for this case. The argument above needs no such n, because g_k is cut off at 0. So the bound holds
+    at every epsilon and delta, and is continuous in them.
     """
     epsilon, delta = checked_epsilon(epsilon), checked_delta(delta, 0.5)
     sensitivity = checked_real("sensitivity", sensitivity, above=0)
@@ -288,9 +288,9 @@ def gaussian_delta(sigma: float, epsilon: float, sensitivity: float = 1.0) -> fl
 def _log_delta(sigma: float, epsilon: float) -> float:
     """Return the logarithm of delta for sensitivity 1.
 
-    Both terms of the formula have the factor phi(u - v) = e^epsilon phi(u + v), so delta is phi(u - v) (R(v -
-    u) - R(v + u)) with Mills' ratio R(x) = Phi(-x) / phi(x). For a small u the difference is computed as the
-    integral of ``-R' = 1 - x R``, by Gauss-Legendre nodes.
+    Both terms of the formula in `gaussian_delta` have the factor phi(u - v) = e^epsilon phi(u + v), so delta
+    is phi(u - v) (R(v - u) - R(v + u)) with Mills' ratio R(x) = Phi(-x) / phi(x). For a small u the
+    difference is computed as the integral of ``-R' = 1 - x R``, by Gauss-Legendre nodes.
     """
     from scipy import special
 

@@ -28,7 +28,7 @@ _MOST_STEPS = 100_000
 _TAIL = 1e-12
 """Differences between two masses beyond a point are ignored if the masses are below this."""
 _EXACT = 1e-13
-"""Differences of this size, relative to the mass beyond the point, count as rounding."""
+"""Differences up to this size, relative to the mass beyond the point, count as rounding."""
 
 
 class Concentration(NamedTuple):

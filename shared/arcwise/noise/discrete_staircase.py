@@ -72,9 +72,8 @@ class Geometric(DiscreteNoise):
         return math.tanh(self._decay / 2.0)
 
     def entropy(self) -> float:
-        """Return the entropy in nats: ``rate E|X| - log P(X = 0)``."""
-        # -log P(X = 0) comes from the odds of other numbers, the only part that keeps its digits at large
-        # epsilon.
+        """Return the entropy in nats: ``(epsilon / sensitivity) E|X| - log P(X = 0)``."""
+        # -log P(X = 0) is computed from the odds of other numbers, which keep their digits at large epsilon.
         return self._decay * self.abs_moment(1.0) + math.log1p(2.0 / math.expm1(self._decay))
 
     def _abs_pmf(self, n: FloatArray) -> FloatArray:
@@ -95,8 +94,8 @@ class Geometric(DiscreteNoise):
 def _r_for_loss(epsilon: float, sensitivity: int, loss: Values) -> int:
     """Return the r with the least expectation of a loss, a non-decreasing function of ``|x|``.
 
-    The search is that of `optimal_r`, with ``T_i = sum_k b^k loss(k sensitivity + i)``. The number 0 has only
-    one sign, so ``loss(0)`` is subtracted from the compared costs.
+    The search is that of `optimal_r`, with ``T_i = sum_{k >= 0} b^k loss(k sensitivity + i)`` and
+    ``b = e^-epsilon``. The number 0 has only one sign, so ``loss(0)`` is subtracted from the compared costs.
     """
     epsilon = checked_epsilon(epsilon)
     sensitivity = checked_integer("sensitivity", sensitivity, 1, SENSITIVITY_MAX)
@@ -116,9 +115,9 @@ def optimal_r(epsilon: float, sensitivity: int, power: float = 1.0) -> int:
     """Return the r with the least ``E|X|^power`` of a `DiscreteStaircase`.
 
     There is no closed form. All r from 1 to the sensitivity are compared in one pass. If several r are
-    equally good, the smallest is taken. The cost is
-    ``a(r) ((1-b) (T_0 + ... + T_(r-1)) + b (T_0 + ... + T_(sensitivity-1)))`` up to a constant, with
-    ``T_i = sum_k b^k (k sensitivity + i)^power``.
+    equally good, the smallest is taken. The cost is ``a(r) ((1-b) (T_0 + ... + T_(r-1)) + b (T_0 + ... +
+    T_(sensitivity-1)))`` up to a constant. Here a(r) is the mass at 0, ``b = e^-epsilon`` and
+    ``T_i = sum_{k >= 0} b^k (k sensitivity + i)^power``.
 
     Parameters
     ----------
@@ -227,8 +226,7 @@ class DiscreteStaircase(DiscreteNoise):
         b, above = math.exp(-self.epsilon), -math.expm1(-self.epsilon)
         lower = b * (self.sensitivity - self.r)
         steps = 2.0 * self.peak * (self._weight * b / above**2 + lower / above)
-        # -log P(X = 0) comes from the odds of other numbers, the only part that keeps its digits at large
-        # epsilon.
+        # -log P(X = 0) is computed from the odds of other numbers, which keep their digits at large epsilon.
         return self.epsilon * steps + math.log1p(2.0 * (self.r - 1 + lower + b) / above)
 
     def _abs_pmf(self, n: FloatArray) -> FloatArray:

@@ -27,7 +27,7 @@ _TERMS_MAX = 2**28
 """The most function values in a sum, which takes some seconds."""
 
 _NEGLIGIBLE = 1e-17  # a sum ends when a part is below this share of the sum of absolute values
-_REST = 1e-12  # of the last part where probabilities end; for more, the function grows as fast as they fall
+_REST = 1e-12  # limit of the last part, where probabilities end; above it, the function grows too fast
 _PROBABLE = 56.0  # e^-56 is 5e-25: every value at a larger probability counts
 _WEIGHTS_END = 690.0  # e^-690 is 1e-300
 _RELATIVE = 1e-14
@@ -68,7 +68,8 @@ def checked_function(name: str, function: Any) -> Values:
 def checked_loss(loss: Any, power: float) -> Values:
     """Return a loss as a function of ``|x|`` that raises `ParameterError` if its values decrease.
 
-    Only the values at the evaluated places are compared. Callers must not also give a power other than 1.
+    Only the values at the evaluated places are compared. A power other than 1 together with a loss is
+    refused.
     """
     if power != 1.0:
         raise ParameterError("give either power or loss: each of them is a loss")

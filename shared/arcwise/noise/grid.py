@@ -54,7 +54,7 @@ class GridNoise:
     weights
         At least two non-negative integers with the sum 2**64.
     first
-        The k of the first weight; k increases by 1 from weight to weight.
+        The grid index k of the first weight; k increases by 1 from weight to weight.
     step
         The distance between two grid points, in the unit of the value; positive.
 
@@ -281,7 +281,7 @@ def largest_delta(weights: NDArray[np.uint64], epsilon: float, reach: int) -> in
     """Return ``max over 0 < |d| <= reach of sum_k max(0, w[k] - e^epsilon w[k + d])``, rounded up.
 
     The n weights have the sum 2**64 and are 0 outside the table, so shifts of n or more all give 2**64. In
-    place of e^epsilon, its rational lower bound is used, which can only make the result larger.
+    place of e^epsilon, its rational lower bound E is used, which can only make the result larger.
 
     The computation is exact. A term counts if ``w[k] > floor(E w[k + d])``, a comparison of integers. The
     counted terms add up to ``sum w[k] - E sum w[k + d]``. Both are sums of integers. They are computed from

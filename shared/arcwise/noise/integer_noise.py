@@ -256,7 +256,7 @@ def _loss(power: float, loss: Function | None) -> Values:
 
 
 def _cut_staircase(epsilon: float, delta: float, sensitivity: int, r: int) -> FloatArray:
-    """Return the masses of 0, 1, ..., N of the staircase that is cut off, see `IntegerNoise`."""
+    """Return the masses of 0, 1, ..., N of the staircase that is cut off, see `truncated_staircase`."""
     b, above = math.exp(-epsilon), -math.expm1(-epsilon)
     lower = sensitivity - r + 1
     whole = 2.0 * (r - 1 + b * lower) + above  # 2 (r + b (D - r)) - (1 - b)
@@ -301,7 +301,7 @@ def _bound(epsilon: float, delta: float, sensitivity: int, weights: FloatArray, 
     ``G_k <= e^epsilon G_(k+1) + delta``. The other is that the positive parts that end beyond N add up to at
     least ``sum_(N-d < n <= N) P(n) - (e^epsilon - 1) G_0``. The solver's multipliers are made non-negative,
     and each is limited to the multiplier of the delta of its shift. Then they prove a bound, regardless of
-    the solver's tolerance: ``cost >= least of the remaining costs - delta sum of the multipliers of deltas``.
+    the solver's tolerance: ``cost >= least of the reduced costs - delta sum of the multipliers of deltas``.
     """
     (costs, twice, gains, halves, owner), solved = _solved(epsilon, delta, sensitivity, weights, beyond)
     prices = np.maximum(-solved.ineqlin.marginals, 0.0)

@@ -1,4 +1,4 @@
-"""The series in moments of staircases on the line and of box-shaped shells."""
+"""Series that occur in the moments of staircases on the line and of box-shaped shells."""
 
 from __future__ import annotations
 
@@ -135,10 +135,11 @@ def excess_box_sum(
 def offset_sum(
     epsilon: float, power: float, offset: float, others: Sequence[float], unit: float = 1.0
 ) -> float:
-    """Return ``sum_i b^i (unit (i + offset))^power prod_l (i + others_l)`` for offsets from 0 to 1.
+    """Return ``sum_{i >= 0} b^i (unit (i + offset))^power prod_l (i + others_l)`` for offsets from 0 to 1.
 
-    From epsilon 0.5 on the terms are added up. At a smaller epsilon, the other factors are expanded around
-    `offset`. Then many i count, and most of them are large compared with the differences, so nothing cancels.
+    Here ``b = e^-epsilon``. From epsilon 0.5 on, the terms are added up. At a smaller epsilon, the other
+    factors are expanded around `offset`. Then many i count, and most of them are large compared with the
+    differences between `others` and `offset`, so nothing cancels.
     """
     if epsilon >= 0.5:
         from scipy import special
@@ -162,7 +163,7 @@ def box_index(
     count: int,
     generator: np.random.Generator,
 ) -> FloatArray:
-    """Return indices, whole floats, with probabilities in proportion to ``b^i prod_l (z_l + i s_l)``.
+    """Return random indices i, whole floats, with probabilities proportional to ``b^i prod_l (z_l + i s_l)``.
 
     In the basis of binomials this is a mixture over k with positive weights. For each k, the index is k plus
     the sum of k + 1 geometric numbers.

@@ -50,11 +50,11 @@ class Staircase(EndlessNoise):
     ``b^k (1 - b) / (2 D sensitivity)`` for z from k to k + gamma, and b times as high for z from k + gamma to
     k + 1 (Geng and Viswanath, equations 37 and 38). By summation by parts
 
-        E|X|^p = sensitivity^p (1 - b)^2 / ((p + 1) D) * sum_k b^k (k + gamma)^(p+1).
+        E|X|^p = sensitivity^p (1 - b)^2 / ((p + 1) D) * sum_{k >= 0} b^k (k + gamma)^(p+1).
 
     Soria-Comas and Domingo-Ferrer print their Theorem 9 with an index i that starts at 0 in the outer steps.
-    This would give the first outer step the same height as the centre. Their variance and their d, as well as
-    this class, start the outer steps at e^-epsilon.
+    This would give the first outer step the same height as the centre. Their variance and their d are right:
+    as in this class, the first outer step is e^-epsilon times as high as the centre.
 
     Examples
     --------
@@ -114,8 +114,8 @@ class Staircase(EndlessNoise):
     def shortest_interval(cls, epsilon: float, sensitivity: float = 1.0, *, level: float = 0.95) -> Staircase:
         """Return the member with the shortest symmetric confidence interval of this level.
 
-        Table 2 of the paper truncates its sizes instead of rounding them: it prints 11.97 for 11.978, and
-        5.98 for 5.987.
+        Table 2 of Soria-Comas and Domingo-Ferrer truncates its sizes instead of rounding them: it prints
+        11.97 for 11.978, and 5.98 for 5.987.
         """
         return cls(epsilon, sensitivity, interval_gamma(epsilon, level))
 
@@ -155,7 +155,7 @@ class Staircase(EndlessNoise):
     def entropy(self) -> float:
         """Return the differential entropy in nats: ``-log peak + epsilon E[number of steps down]``.
 
-        The number of steps down has a geometric distribution, plus one step in the lower part of a period.
+        The number of steps down is a geometric number, plus 1 in the lower part of a period.
         """
         b = math.exp(-self.epsilon)
         steps = b / -math.expm1(-self.epsilon) + b * (1.0 - self.gamma) / self._spread
@@ -244,9 +244,10 @@ def optimal_gamma(epsilon: float, power: float = 1.0) -> float:
     Geng and Viswanath: ``1 / (1 + e^(epsilon/2))`` for power 1 (Theorem 4). For power 2 their Theorem 6 is,
     with b = e^-epsilon and after factoring, ``(((b + b^2) / 2)^(1/3) - b) / (1 - b)``, written in the code so
     that nothing cancels as epsilon goes to 0. For any other power the cost is ``S(gamma) / D(gamma)`` up to
-    constants, where S = sum_k b^k (k + gamma)^(power+1) is convex and D is linear. The cost is quasi-convex,
-    and the sign of ``S' D - S D'`` changes once, from negative at 0 to positive at 1. For such a power, gamma
-    is accurate to about 1e-15 / epsilon. Its cost is much more accurate, since the optimum is flat.
+    constants, where S = sum_{k >= 0} b^k (k + gamma)^(power+1) is convex and D is linear. The cost is
+    quasi-convex, and the sign of ``S' D - S D'`` changes once, from negative at 0 to positive at 1. For such
+    a power, gamma is accurate to about 1e-15 / epsilon. Its cost is much more accurate, since the optimum is
+    flat.
 
     For every power, gamma tends to 1/2 as epsilon goes to 0, and to 0 as epsilon grows (Theorem 8).
     """
@@ -273,11 +274,12 @@ def optimal_gamma(epsilon: float, power: float = 1.0) -> float:
 def _gamma_for_loss(epsilon: float, sensitivity: float, loss: Values) -> float:
     """Return the gamma with the least expectation of a loss, a non-decreasing function of ``|x|``.
 
-    Let ``G(t) = sum_k b^k loss((k + t) sensitivity)``, D as in `Staircase`, and ``A(gamma)`` the integral of
-    G up to gamma plus b times the integral from gamma to 1. The expectation is A / D up to constants, and its
-    slope has the sign of ``G D - A``. Since G rises, ``G D - A`` rises with gamma, from at most 0 at gamma =
-    0 to at least 0 at gamma = 1. If G is constant, as for a step at a multiple of the sensitivity, every
-    gamma costs the same, and the computed slope consists only of rounding errors.
+    Let ``G(t) = sum_{k >= 0} b^k loss((k + t) sensitivity)``, with b and D as in `Staircase`. Let
+    ``A(gamma)`` be the integral of G from 0 to gamma plus b times the integral from gamma to 1. The
+    expectation is A / D up to constants, and its slope has the sign of ``G D - A``. Since G rises,
+    ``G D - A`` rises with gamma, from at most 0 at gamma = 0 to at least 0 at gamma = 1. If G is constant, as
+    for a step at a multiple of the sensitivity, every gamma costs the same, and the computed slope consists
+    only of rounding errors.
     """
     from scipy import optimize
 

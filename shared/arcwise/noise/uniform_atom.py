@@ -138,7 +138,7 @@ class UniformAtom(ContinuousNoise):
         ------
         ParameterError
             When an argument is out of its bounds, both a power and a loss are given, or the loss decreases
-            somewhere or has such a low upper bound that no atom is the best.
+            somewhere or has such a low upper bound that no alpha is the best.
         """
         if loss is None:
             return cls(delta, sensitivity, optimal_alpha(delta, power))

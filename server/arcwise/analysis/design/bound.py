@@ -1,7 +1,7 @@
 """A lower bound on the worst case of *every* epsilon-LDP mechanism on the interval, with a dual certificate.
 
-The relaxation is the least worst case at finitely many inputs x_i, with outputs anywhere. By linear duality,
-for any weights ``lambda_i >= 0`` with the sum 1 and any mu_i, nu_i let
+The bound is that of a relaxed problem, with only finitely many inputs x_i and outputs anywhere. By linear
+duality, for any weights ``lambda_i >= 0`` with the sum 1 and any mu_i, nu_i let
 
     c_i(y) = lambda_i |y - x_i|^power - mu_i y - nu_i,      G(y) = sum_i min(c_i(y), e^epsilon c_i(y)).
 

@@ -1,4 +1,4 @@
-"""Designs cached on disk: one JSON file for each, with integers and output values, which are not trusted.
+"""Designs cached on disk: one JSON file each, with integers and output values that are not trusted.
 
 The folder is `ARCWISE_CACHE`, or the user's cache folder of the platform. A design is on the unit domain, so
 domains of all sizes share it. A damaged, foreign or wrong file counts as missing: the caller checks all

@@ -131,9 +131,9 @@ def circle_worst(row: FloatArray, loss: CircularLoss, *, rounds: bool = True) ->
     The row, shape (K,), holds the probabilities of node 0 and is symmetric: code j has the probability of
     code K-j. If `rounds`, inputs may lie between two nodes.
 
-    For "direction", the moment of the mixture has, along the input, the component
-    ``rho ((1-f) cos(2 pi f/K) + f cos(2 pi (1-f)/K))``. This is least at f = 1/2, where it is
-    ``rho cos(pi/K)``.
+    For "direction", take an input at the fraction f of a step between two nodes. The moment of the mixture
+    has, along the input, the component ``rho ((1-f) cos(2 pi f/K) + f cos(2 pi (1-f)/K))``. This is least at
+    f = 1/2, where it is ``rho cos(pi/K)``.
     """
     codes = len(row)
     if not rounds:
@@ -147,10 +147,11 @@ def circle_worst(row: FloatArray, loss: CircularLoss, *, rounds: bool = True) ->
 def circle_bound(epsilon: float, loss: CircularLoss) -> float:
     """Return the least worst-case loss of any epsilon-LDP mechanism on the circle of circumference 1.
 
-    By invariance the law is one density f with ``m <= f <= e^epsilon m``, and ``m > 0`` constant. For any
-    level v, ``E L - v = int (L - v) f >= m (int (L-v)^+ - e^epsilon int (v-L)^+)``, because the best density
-    is high exactly where L < v. At the v where the bracket vanishes, ``E L >= v``, with equality for the
-    window {L < v}. So v is the least expected loss, and also the loss at the edge of the window.
+    Let L be the loss of an output. By invariance the law is one density f with ``m <= f <= e^epsilon m``, and
+    ``m > 0`` constant. For any level v, ``E L - v = int (L - v) f >= m (int (L-v)^+ - e^epsilon int
+    (v-L)^+)``, because the best density is high exactly where L < v. At the v where the bracket vanishes,
+    ``E L >= v``, with equality for the window {L < v}. So v is the least expected loss, and also the loss at
+    the edge of the window.
     """
     everywhere = loss.integral(0.5)
     growth = math.expm1(epsilon)

@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     Progress = Callable[[float, str], None]
 
 LARGEST_BIAS = 1e-9
-"""Largest bias at a node, as a share of the range. Designs have far less; cached files with more fail."""
+"""Largest bias at a node, as a share of the range. Designs have far less; cached files with more are
+refused."""
 
 _MARGINS = (1e-9, 1e-8, 1e-7, 1e-6)
 """Shares of epsilon that are left for repairs; the next share is tried if a share leaves too little room."""
@@ -89,9 +90,9 @@ def minimax(
         a circle, the default is 128. At epsilon 12, ``E d(y, x)`` is then 3.3 times that of the optimum
         without a grid, so use more outputs, or `OptimalCircular`.
     nodes
-        Number of input nodes N, at equal distances. Inputs between nodes are rounded stochastically, which
-        the worst case includes. The default is 17 up to epsilon 5, and 33 above or with a population. On a
-        circle it is the number of codes. Leave `nodes` out if the domain has a step.
+        Number of input nodes N, at equal distances. Inputs between nodes are rounded stochastically, and the
+        worst case includes this rounding. The default is 17 up to epsilon 5, and 33 above or with a
+        population. On a circle it is the number of codes. Leave `nodes` out if the domain has a step.
     power
         Exponent of the loss for "value", at least 1 (default 1). The other goals have no exponent.
     population
@@ -108,10 +109,10 @@ def minimax(
     -------
     DesignedTable or DesignedCircular
         The designed mechanism; its certificate holds exactly. On an interval with goal "mean", its bias at
-        the nodes is below 1e-15 of the range. On an interval, rounding to nodes adds up to a quarter of the
-        squared distance of nodes to the variance, or up to half of this distance to ``|y-x|``. From epsilon 9
-        on (variance) or 6 on (``|y-x|``), this is more than the program gains. Then use more nodes, or
-        another mechanism.
+        the nodes is below 1e-15 of the range. On an interval, rounding to nodes adds to the variance at most
+        a quarter of the squared distance of nodes, or to ``|y-x|`` at most half of this distance. From
+        epsilon 9 on (variance) or 6 on (``|y-x|``), this is more than the program gains. Then use more nodes,
+        or another mechanism.
 
     Raises
     ------
@@ -259,7 +260,7 @@ def figures(
     cache: bool = True,
     progress: Progress | None = None,
 ) -> list[Figure]:
-    """Return the measures of the design for each epsilon, and the lower bound.
+    """Return the figures of the design for means at each epsilon, with the lower bound.
 
     `inputs` is as for `lower_bound`; `cache` and `progress` are as for `minimax`.
     """

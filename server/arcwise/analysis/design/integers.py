@@ -68,9 +68,9 @@ def _repair(
 ) -> list[int] | None:
     """Return weights within their bounds that have the sum 2**64 and, within half a unit, the mean.
 
-    Two codes a and b absorb the missing sum and mean: ``alpha + beta = sum`` and
-    ``alpha v_a + beta v_b = mean``. Pairs that lie far apart need the smallest moves, so they are tried
-    first.
+    Two codes a and b get the additional weights alpha and beta, which supply the missing sum and mean:
+    ``alpha + beta = sum`` and ``alpha v_a + beta v_b = mean``. Pairs that lie far apart need the smallest
+    moves, so they are tried first.
     """
     row = [min(max(weight, least), most) for weight, least, most in zip(weights, low, high, strict=True)]
     total = UNIT - sum(row)

@@ -4,8 +4,8 @@ At the worst input, the search minimises ``sum_i h_i A_i / sum_i h_i w_i`` over 
 relative levels ``1 <= h_i <= e^epsilon``, where w_i is the width of a piece and A_i the integral of the loss
 over it. Two facts make this exact and fast:
 
-- The ratio is at most v where ``min sum_i h_i (A_i - v w_i) <= 0`` (Dinkelbach 1967). For given ends this is
-  linear in each level separately, so a level is 1 or e^epsilon.
+- The least ratio is at most v exactly if ``min sum_i h_i (A_i - v w_i) <= 0`` (Dinkelbach 1967). For given
+  ends this is linear in each level separately, so a level is 1 or e^epsilon.
 - With ends on a grid, the minimum over all ends and levels is a shortest path through (grid point, number of
   pieces, level): dynamic programming, with no local minima.
 

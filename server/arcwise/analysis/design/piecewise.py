@@ -16,9 +16,9 @@ domain at every input, which increases the error of inputs in the middle.
 
 `pieces_search` finds the same optimum without this argument.
 
-The best density is not the best of all mechanisms. As a counterexample, take a for values below 1/2 and 1-a
-for other values, and report this true output with probability ``e^epsilon / (1 + e^epsilon)``, otherwise the
-other output. With ``a = (e^epsilon - 1) / (4 e^epsilon)`` the worst case of ``|y-x|`` is
+The best density is not the best of all mechanisms. As a counterexample, let the true output be a for values
+below 1/2 and 1-a for other values. Report the true output with probability ``e^epsilon / (1 + e^epsilon)``,
+and otherwise the other output. With ``a = (e^epsilon - 1) / (4 e^epsilon)`` the worst case of ``|y-x|`` is
 ``(1 + e^-epsilon) / 4``, reached at 0, 1/2 and 1. At epsilon 1 this is 0.342, while the best density has
 0.378. The law has two atoms, which no density has. From epsilon 1.77 on, the density is better again.
 `lower_bound` with the goal "value" bounds all mechanisms.
@@ -152,7 +152,7 @@ def _window_error(x: float, width: float, epsilon: float, power: float, *, circu
 class TwoAtoms(NamedTuple):
     """Randomised response with the two outputs ``(a, 1-a)`` of the unit interval.
 
-    `truth` is the probability of the output on the value's side of 1/2.
+    `truth` is the probability of a for values below 1/2, and of 1-a for other values.
     """
 
     outputs: tuple[float, float]
@@ -174,7 +174,7 @@ class TwoAtoms(NamedTuple):
 
 
 def randomized_response(epsilon: float) -> TwoAtoms:
-    """Return the randomised response that is better than any density, at this epsilon (see the module).
+    """Return the randomised response of the counterexample in the module's docstring, at this epsilon.
 
     Examples
     --------

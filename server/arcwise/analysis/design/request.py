@@ -30,7 +30,7 @@ _VERSION = 1
 """Version of the search. It increases when the same request would give other integers."""
 
 _SMALL = 5.0
-"""Up to this epsilon, 17 nodes and 16 outputs; above it, rounding to 17 nodes would cost too much."""
+"""Up to this epsilon, designs have 17 nodes and 16 outputs; above, rounding to 17 nodes costs too much."""
 
 UNIFORM = 0.05
 """The share of the uniform population in a design's prior.

@@ -1,4 +1,4 @@
-"""Find the output values of a table: start from a program with many outputs, then move the outputs kept.
+"""Find the output values of a table: solve a program with many outputs, then move a few of them.
 
 1. *Many.* Solve the program on a fine grid of outputs, and gather its weight into K clusters.
 2. *Move.* Sequential linear programming: a model to first order in the outputs gives a step inside a trust
@@ -32,7 +32,7 @@ _MARGIN = 1.35
 """Reach of these outputs, divided by the least feasible reach. No unbiased table found needs more."""
 
 _PRIOR_MARGIN = 2.0
-"""The reach with a prior, which moves rarely needed outputs farther out."""
+"""The same ratio with a prior. The program then moves rarely needed outputs farther out."""
 
 _ROUNDS = 4
 """The most relocations."""

@@ -1,8 +1,8 @@
 """The worst case over *all* inputs of rows with stochastic rounding between nodes.
 
-An input between two nodes has the mixture of their rows. So its expected loss is ``(1-f) A(x) + f B(x)``. f
-is its position between the nodes, from 0 to 1, and A and B are the losses of the two rows. This module
-maximises such mixtures. Coordinates: nodes at equal distances on [-1, 1] (see `program`).
+An input between two nodes has the mixture of their rows. So its expected loss is ``(1-f) A(x) + f B(x)``.
+Here f is the position of x between the nodes, from 0 to 1, and A and B are the losses of the two rows. This
+module maximises such mixtures. Coordinates: nodes at equal distances on [-1, 1] (see `program`).
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _chord_peaks(
 
 
 def mixture_peaks(curves: Curves, pair: IntArray, left: FloatArray, right: FloatArray) -> Peaks:
-    """Return for each pair the largest value found on its pieces; it is reached, and close to the peak."""
+    """Return for each pair the largest value found on its pieces, close to the peak, and its fraction."""
     _, fraction, value = _chord_peaks(curves, pair, left, right)
     order = np.lexsort((value, pair))
     last = np.flatnonzero(np.diff(pair[order], append=pair.max() + 1))

@@ -30,9 +30,9 @@ _MOST = 1 << 27
 class MechanismRow:
     """One mechanism at one epsilon: a row of the table.
 
-    Errors are in the unit of the domain, or its square. ``worst_`` is for the worst of all inputs, ``mean_``
-    is the average over the population's values. Without a population, the average is over uniform inputs on
-    the domain, or over its values if it has a step. On a circle distances are circular.
+    Errors are in the unit of the domain, or its square. The prefix ``worst_`` means the worst of all inputs,
+    and ``mean_`` the average over the population's values. Without a population, the average is over uniform
+    inputs on the domain, or over the domain's values if it has a step. On a circle distances are circular.
 
     - "absolute" is ``E|decode - x|``. "squared" is ``E(decode - x)^2``, which is the variance if the
       mechanism is unbiased.
@@ -124,8 +124,8 @@ def measure(mechanism: Mechanism, label: str, population: Population | None = No
 def _grid(mechanism: Mechanism) -> FloatArray:
     """Return inputs on the unit domain: every node, the quarters between nodes and both ends.
 
-    With more than about 5,000 nodes, only every n-th of these inputs is used, so that nodes, quarters and
-    halves occur in turn. On a lattice without rounding, the inputs are the values.
+    With more than about 5,000 nodes, only every n-th of these inputs is used, for an odd n, so that nodes,
+    quarters and halves occur in turn. On a lattice without rounding, the inputs are the values.
     """
     if mechanism.lattice is not None and not mechanism.rounds:
         return np.arange(mechanism.lattice.size) / mechanism.lattice.steps

@@ -157,9 +157,10 @@ def compare(
 
     Notes
     -----
-    The grid of inputs contains every node, the quarters between nodes, both ends and 1,025 equal steps; on a
-    circle one step between nodes is enough, because every kernel on a circle commutes with rotation. On a
-    lattice, the inputs are the values, unless numbers between values are rounded stochastically.
+    The grid of inputs contains every node, the quarters between nodes, and 1,025 inputs at equal distances,
+    with both ends. On a circle, one step between nodes is enough, because every kernel on a circle commutes
+    with rotation. On a lattice, the inputs are the values, unless numbers between values are rounded
+    stochastically.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Planning: given two of the numbers reports, error and epsilon, compute the third.
+"""Planning: compute the number of reports, the error or epsilon from the other two.
 
 Means and directions are predicted from the integers that devices sample from; distributions are simulated.
 """

@@ -1,4 +1,4 @@
-"""Errors as functions of the number of reports, and searches for the reports or epsilon for an error."""
+"""Errors as functions of the number of reports, and searches for the reports or epsilon of an error."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ def smallest_epsilon(
     """Return the smallest epsilon with three digits, from 0.05 to 10, that reaches an error.
 
     `reached` returns the error at an epsilon. This error falls as epsilon grows, except for small jumps,
-    because windows hold whole numbers of codes. The search stops when it knows a smaller epsilon that misses
-    the error. That epsilon is smaller by at most the share `tolerance`, or by one unit of the third digit.
+    because windows hold whole numbers of codes. The search stops when it knows an epsilon that misses the
+    error and is smaller than the result by at most the share `tolerance`, or by one unit of the third digit.
     """
     # Log error is nearly linear in log epsilon. So use secants within a bracket, and a bisection every third
     # time. Shift each secant by half the tolerance to the side that has moved less lately.
@@ -127,7 +127,7 @@ def smallest_epsilon(
 
 
 def _step(excess: float) -> float:
-    """Return a factor with a margin that reaches the other side of the answer.
+    """Return a factor that takes epsilon past the answer, with a margin.
 
     It assumes that errors fall like 1/epsilon.
     """

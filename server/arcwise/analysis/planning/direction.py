@@ -7,8 +7,9 @@ are complex; choose the frame such that m_1 = R is real. One report's share of
     Var(Re Z) = (A + Re C) / 2 - R^2,  Var(Im Z) = (A - Re C) / 2,  Cov = Im C / 2,
     A = 1 / |rho_1|^2,  C = m_2 rho_2 / rho_1^2.
 
-With many reports Z is normal, and its argument has a projected normal law. If the direction's error is small,
-this gives the delta method, ``sqrt(Var(Im Z) / n) / R``. The law also holds if the error is large.
+With a large number n of reports, Z is normal, and its argument has a projected normal law. If the direction's
+error is small, this gives the delta method, ``sqrt(Var(Im Z) / n) / R``. The law also holds if the error is
+large.
 """
 
 from __future__ import annotations
@@ -53,13 +54,13 @@ class DirectionCurve(Curve):
     `length`. Raises `ParameterError` if the mechanism's reports show no direction, or if the population has
     no direction.
 
-    Two kinds of populations with resultant length R are tried, and the larger error is taken. If Re C has the
-    sign of ``E cos 2x``, the variance across is largest where ``E cos 2x`` is least. As ``E cos^2 x >= R^2``,
-    these populations are two equally large groups, at the angles +-arccos R from the mean. If rho_2 / rho_1^2
-    is negative, the variance is largest where ``E cos 2x`` is largest. These populations are two opposite
-    groups with the shares (1 +- R) / 2. Rounding to nodes multiplies R by a factor of at least ``cos(pi/K)``,
-    and this least factor is used. On a lattice nothing is rounded. The two kinds then bound all populations
-    on the lattice, even if they are not on the lattice themselves.
+    Two kinds of populations with resultant length R are tried, and the larger error is taken. If rho_2 /
+    rho_1^2 is positive, the variance across the mean is largest where ``E cos 2x`` is least. As
+    ``E cos^2 x >= R^2``, these populations are two equally large groups, at the angles +-arccos R from the
+    mean. If rho_2 / rho_1^2 is negative, the variance is largest where ``E cos 2x`` is largest. These
+    populations are two opposite groups with the shares (1 +- R) / 2. Rounding to nodes multiplies R by a
+    factor of at least ``cos(pi/K)``, and this least factor is used. On a lattice nothing is rounded. The two
+    kinds then bound all populations on the lattice, even if they are not on the lattice themselves.
     """
 
     def __init__(self, mechanism: CircularMechanism, population: Population | None, length: float) -> None:
@@ -113,8 +114,10 @@ class DirectionCurve(Curve):
     def half_width(self, reports: int, level: float) -> float | None:
         """Return the half-width of Fieller's interval around the true direction, in turns: at most half.
 
-        ``tan^2 = t^2 V_across / (R^2 - t^2 V_along)``. The interval is the whole circle if R is not
-        significant. The half-width includes the largest turn that rounding to nodes can cause.
+        The half-width's tangent has the square ``t^2 V_across / (R^2 - t^2 V_along)``. Here t is the
+        two-sided quantile, and V are the variances of the mean moment, along the mean and across it. The
+        interval is the whole circle if R is not significant. The half-width includes the largest turn that
+        rounding to nodes can cause.
         """
         if reports < FEWEST:
             return None

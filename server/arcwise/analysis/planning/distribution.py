@@ -30,7 +30,7 @@ FEWEST = 10
 """The fewest reports of a simulated survey."""
 
 _FEWEST_NODES = 32
-"""With fewer nodes, rounding spreads values by an amount that `estimate` warns of."""
+"""With fewer nodes, rounding spreads values so far that `estimate` warns of it."""
 
 _DRAWN = 1 << 17
 """Up to this many users, values are drawn one by one."""
@@ -155,7 +155,7 @@ class SimulatedCurve(Curve):
     def _settled(
         self, low: tuple[float, float] | None, high: tuple[float, float] | None, error: float
     ) -> int | None:
-        """Return a number of reports between two, on the line between them, that reaches the error."""
+        """Return a number of reports that reaches the error, found on the line between two points."""
         if high is None:
             return None
         if low is None:

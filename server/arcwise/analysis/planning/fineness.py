@@ -216,7 +216,7 @@ def _enough(mechanism: Mechanism, form: _Form, closed: float) -> int | None:
 
 
 def _finer(kernel: Kernel, share: float | None) -> Iterator[int]:
-    """Yield increasing numbers of nodes; for a window, only numbers that make it whole codes wide."""
+    """Yield increasing numbers of nodes; for a window, only those at which it has whole codes."""
     if share is None:
         yield from (n for k in range(1, _DOUBLINGS) if (n := kernel.nodes * 2**k) <= _MOST_OF_A_TABLE)
         return

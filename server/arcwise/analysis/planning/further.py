@@ -41,8 +41,8 @@ class FurtherReports:
     the values; `now` is None if the reports have no interval. If the distribution of the values stays the
     same, a total of `reports` is enough; that is `more` additional reports. Both are None if the reports so
     far do not determine them. A total of `worst` reports is enough for every distribution of values. `worst`
-    is None if no number is enough, and for a direction, because some populations have no direction. `note` is
-    a remark, or "".
+    is None if no number is enough. It is always None for a direction, because some populations have no
+    direction. `note` is a remark, or "".
     """
 
     task: str
@@ -133,7 +133,7 @@ def _of_mean(
 def _of_direction(
     mechanism: Mechanism, survey: Survey | None, wanted: float, level: float, _target: Target
 ) -> tuple[float | None, int | None, int | None, str]:
-    """Return the same four values for the worst population with the current resultant length."""
+    """Return the four values of `_of_mean` for the worst population with the current resultant length."""
     period = mechanism.domain.length
     if survey is None or survey.n < FEW:
         return None, None, None, _FEW

@@ -1,9 +1,9 @@
 """The exact standard error of a mean, from the variance of the number that a report stands for.
 
 The estimate is the average of one number v per code (`arcwise.analysis.estimators.unbiasing`). So its
-standard error is ``sqrt(Var v / n)`` at every n, with the variance summed over the integer rows. Let
-``a = P v`` and ``b = P v^2`` be the first two moments of the number from each node. Then for a law f of the
-nodes,
+standard error is ``sqrt(Var v / n)`` at every n, with the variance summed over the integer rows. With P the
+kernel's rows as probabilities, let ``a = P v`` and ``b = P v^2`` be the first two moments of the number from
+each node. Then for a law f of the nodes,
 
     Var v = f b - (f a)^2.
 """
@@ -108,8 +108,8 @@ def number_moments(mechanism: Mechanism) -> tuple[FloatArray, FloatArray]:
 def worst_variance(first: FloatArray, second: FloatArray, target: str, *, rounds: bool = True) -> float:
     """Return the largest variance of a report's number over all populations.
 
-    `first` and `second` are the moments that `number_moments` returns. With `rounds`, a value may be between
-    two nodes.
+    `first` and `second` are the moments a and b that `number_moments` returns, and f is a law of the nodes.
+    With `rounds`, a value may be between two nodes.
 
     With the target "population", the result is the variance over values and randomness together. Among
     populations with mean m, this variance is largest where ``f b`` is largest. The largest ``f b`` is the
@@ -148,7 +148,7 @@ def _upper_hull(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
 def _square(population: Population) -> float:
     """Return ``E (X - 1/2)^2`` from the integral G of the distribution function, integrating by parts twice.
 
-    ``E X^2 = 1 - 2 G(1) + 2 (the integral of G)`` and ``E X = 1 - G(1)``.
+    ``E X^2 = 1 - 2 G(1) + 2 (the integral of G over [0, 1])`` and ``E X = 1 - G(1)``.
     """
     integrated = population.integrated_cdf(np.linspace(0.0, 1.0, _PANELS + 1))
     area = (float(integrated.sum()) - float(integrated[0] + integrated[-1]) / 2) / _PANELS

@@ -30,7 +30,7 @@ _WHY_NO_CLAMP = (
 )
 _WHY_NO_DELTA = "it spends a delta: give the delta that is allowed"
 _UNUSED_DELTA = 1e-6
-"""If no delta is allowed, families that spend one are listed with this delta, to leave them out by name."""
+"""If no delta is allowed, families that spend one have this delta, only to be listed as left out."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Family:
     """One mechanism for tasks with a goal, which can be made at any epsilon.
 
     `chosen` marks the default mechanism of this goal. `options` are the command's options other than domain,
-    epsilon and goal. It is None if no command makes the task.
+    epsilon and goal, or None if no command makes the task.
     """
 
     candidate: Candidate
@@ -89,7 +89,7 @@ def _statement_words(central: CentralStatement) -> str:
 
 
 def domain_words(domain: Domain) -> str:
-    """Return the command options that name the domain, without clipping."""
+    """Return the command options that name the domain, without the options for clipping."""
     words = (
         f"--circle {domain.period:.12g}"
         if domain.circular

@@ -1,4 +1,4 @@
-"""`plan`: given two of the numbers reports, error and epsilon, find the third for every mechanism."""
+"""`plan`: find the number of reports, the error or epsilon from the other two, for every mechanism."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _WORTH_SAYING = 1.005
 """A note appears if the chosen mechanism needs more than this many times as much as the best mechanism."""
 
 _SLACK = 0.01
-"""The slack for a promise that is expensive to compute."""
+"""The share of a promise that may be left unused, if the promise is expensive to compute."""
 
 _MAY_BE_CHANCE = 1.25
 """The threshold of the note for simulated errors: two standard errors of the ratio.
@@ -63,8 +63,8 @@ def plan(
     Parameters
     ----------
     domain
-        An `Interval` or a `Circle`. With a step, devices hold only values of the step, and errors refer to
-        these values.
+        An `Interval` or a `Circle`. With a step, devices hold only the values of its lattice, and errors
+        refer to these values.
     epsilon, error, reports
         Give two of these three. The error is in the unit of the domain, or a share of the range or period
         such as "1%".
@@ -74,11 +74,11 @@ def plan(
     population
         Distribution of the devices' values, as for `simulate_counts`, such as "beta:2,5", or a list of
         several populations. A mean is planned for the average of their variances. If the populations are
-        lines, the chosen mechanism is designed for this average. If they are values, the design is only
-        listed, because no task command takes values. A distribution is planned for the worst of the
-        populations. Without a population, a mean is planned for the worst of all populations, and a direction
-        for the worst of all populations with the resultant length `length`. A distribution is then planned
-        for the worst of three reference populations.
+        lines of text, the chosen mechanism is designed for this average. If they are arrays of values, the
+        design is only listed, because no task command takes values. A distribution is planned for the worst
+        of the populations. Without a population, a mean is planned for the worst of all populations, and a
+        direction for the worst of all populations with the resultant length `length`. A distribution is then
+        planned for the worst of three reference populations.
     length
         Resultant length of the population of a direction, 0.5 unless given.
     target
@@ -89,15 +89,15 @@ def plan(
     delta
         The delta that mechanisms may spend. Without it, mechanisms that spend a delta are left out.
     compare
-        Whether to plan for other mechanisms than the default of this goal.
+        Whether to plan also for mechanisms other than the default of this goal.
     progress
         Called before each mechanism, during simulations, and at the end.
     central
-        In place of epsilon and reports: a promise about those who see only released counts. The plan uses the
-        number of reports that the promise assumes, and the largest local epsilon with three digits that keeps
-        the promise. The error is computed. With several releases or a designed mechanism, the plan uses an
-        epsilon that reaches 99 % of the promise. Other mechanisms reveal more or less at the same epsilon,
-        and are left out.
+        A promise about those who see only released counts, given instead of epsilon and reports. The plan
+        uses the number of reports that the promise assumes, and the largest local epsilon with three digits
+        that keeps the promise. The error is computed. With several releases or a designed mechanism, the plan
+        uses an epsilon that reaches 99 % of the promise. Other mechanisms reveal more or less at the same
+        epsilon, and are left out.
 
     Raises
     ------

@@ -30,9 +30,9 @@ class Request(NamedTuple):
     """A checked request; one of epsilon, error and reports is None, and is the quantity to find.
 
     The error is a share of the range or of the period. `populations` are pairs of a name and the parsed
-    population. It is empty for the worst of all populations, or for the reference populations of a
-    distribution. `lines` are the populations as they were written; it is empty if they were not given as
-    lines. The other fields are as for `plan`.
+    population. The tuple is empty for the worst of all populations, or for the reference populations of a
+    distribution. `lines` are the populations as they were written; the tuple is empty if they were not given
+    as lines. The other fields are as for `plan`.
     """
 
     domain: Domain
@@ -118,7 +118,7 @@ def check_request(
         populations=tuple(zip(called, parsed, strict=True)),
         lines=lines,
         length=DEFAULT_LENGTH if length is None else float(length),
-        # The distance of a distribution is to the law of the users who report.
+        # The error of a distribution is the distance to the law of the users who report.
         target="users" if goal == "distribution" else target,
         level=float(level),
         delta=delta,

@@ -42,7 +42,7 @@ _PLACES = 8
 """Values tried per node for the worst case. Between two such values, the error is a flat parabola."""
 
 _STEPS = 100
-"""Steps of epsilon in the first search for the best shares. The second search uses a tenth of such a step."""
+"""The first search for shares divides epsilon into this many steps; the second divides each step by ten."""
 
 
 class SampleError(NamedTuple):
@@ -157,7 +157,7 @@ def best_shares(
     their values. `measure` is as in `report_error`. The result maps each name to its epsilon, a multiple of
     one millionth. Use it as the ``weights`` of `Group.share_budget`.
 
-    The search is exhaustive (dynamic programming over the tasks) first in steps of a hundredth of epsilon,
+    The search is exhaustive (dynamic programming over the tasks), first in steps of a hundredth of epsilon,
     then in steps of a thousandth around the best shares. Since mechanisms have grids of nodes, errors fall in
     small steps, and a descent could stop at such a step.
 

@@ -172,8 +172,7 @@ class Work:
         if reports is not None and self._request.simulated:
             finer = family.make(epsilon, reports)
             if finer.kernel.nodes != mechanism.kernel.nodes:
-                # The finer grid may need fewer reports, but not fewer than the number from which on it is
-                # chosen.
+                # The finer grid may need fewer reports, but it is used only from MANY_REPORTS on.
                 mechanism, curve = finer, self._curve(finer)
                 reports = curve.reports(error)
                 reports = None if reports is None else max(reports, MANY_REPORTS)
@@ -186,7 +185,7 @@ class Work:
         return mechanism, curve, reports
 
     def _epsilon(self, family: Family) -> tuple[float, Points, Mechanism, Curve]:
-        """Return the smallest epsilon that reaches the error with one mechanism, and all that were tried."""
+        """Return the smallest epsilon that reaches the error with one mechanism, and all pairs tried."""
         made: dict[float, tuple[Mechanism, Curve]] = {}
         error, reports = self._request.error, self._request.reports
         assert error is not None  # noqa: S101 -- two of three are given

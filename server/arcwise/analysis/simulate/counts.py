@@ -1,7 +1,8 @@
 """Counts of any number of devices, drawn from one multinomial law over the codes instead of a loop.
 
 If the values of devices are drawn independently from one population, the codes are independent and have the
-same law: the law of the population's rounded value, times the rows. So the counts are multinomial.
+same law: the law of the node to which a value of the population is rounded, multiplied by the rows of the
+kernel. So the counts are multinomial.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ def simulate_counts(
     generator
         A generator for simulations. Real devices use the operating system's randomness.
     fixed
-        Whether the devices' values are fixed: each value of an array belongs to exactly n/len devices, and
-        only the devices' randomness varies. This needs an array of values, and an n that is a multiple of
+        Whether the devices' values are fixed: each value of an array belongs to the same number of devices,
+        and only the devices' randomness varies. This needs an array of values, and an n that is a multiple of
         their number. If false, the devices' values are independent draws.
 
     Returns
@@ -181,8 +182,8 @@ def multinomial(n: ArrayLike, weights: ArrayLike, generator: np.random.Generator
 
     Totals are split along a binary tree by binomial draws. `numpy.random.Generator.multinomial` uses a
     running sum instead: if the last codes are rare, its remainder after K subtractions is mostly rounding
-    error. In the tree, the sum of each half is exact to a few units in the last place, and the binomial draws
-    the smaller half.
+    error. In the tree, the sum of each half is exact to a few units in the last place, and each binomial draw
+    is for the smaller half.
     """
     leaves = np.asarray(weights, dtype=np.float64)
     codes = leaves.shape[-1]

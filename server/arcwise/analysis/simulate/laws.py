@@ -192,7 +192,7 @@ class Beta(Population):
         return np.asarray(betainc(self.a, self.b, x))
 
     def integrated_cdf(self, x: FloatArray) -> FloatArray:
-        """Return ``x F(x) - mean F'(x)`` with F' the distribution function of beta(a+1, b).
+        """Return ``x F(x) - mean F'(x)``, with F the distribution function and F' that of beta(a+1, b).
 
         ``E[X; X <= x]`` is the mean times the mass that beta(a+1, b) has up to x.
         """
@@ -245,9 +245,10 @@ class VonMises(Population):
     The mean direction is in turns; the concentration kappa is from 0 (uniform) to 10**4 (a standard deviation
     of 0.57 degrees).
 
-    With ``a_k = I_k(kappa) / I_0(kappa)`` the density is ``1 + 2 sum_k a_k cos(2 pi k (x - direction))``
-    (Mardia and Jupp, Directional Statistics, 3.5.4). The distribution function is integrated term by term.
-    The a_k fall like ``exp(-k^2 / (2 kappa))``, and terms below 2**-60 are left out.
+    With ``a_k = I_k(kappa) / I_0(kappa)`` the density is
+    ``1 + 2 sum_{k >= 1} a_k cos(2 pi k (x - direction))`` (Mardia and Jupp, Directional Statistics, 3.5.4).
+    The distribution function is integrated term by term. The a_k fall like ``exp(-k^2 / (2 kappa))``, and
+    terms below 2**-60 are left out.
     """
 
     def __init__(self, direction: float, concentration: float) -> None:
@@ -461,7 +462,7 @@ def _shares(values: ArrayLike, count: int, name: str) -> FloatArray:
 
 
 def rounded(population: Population, places: FloatArray, *, circular: bool) -> Atoms:
-    """Return the law of the place nearest to each value; half-way between two places, take the upper one.
+    """Return the law of the place nearest to each value; half-way between two, the upper place counts.
 
     The places, shape (m,), increase on the unit domain; on a circle they are below 1, and the last is next to
     the first.

@@ -3,8 +3,9 @@
 Positions and values are on the unit domain, [0, 1] or the circle of circumference 1. The definitions include
 atoms at the ends: the distribution function at x is P(X <= x), and a share is P(low <= X <= high). The
 quantile of level tau is the smallest x with P(X <= x) >= tau. If the distribution function is flat, many
-places can be quantiles of one level, and an interval should contain the smallest of these places. An interval
-that contains each quantile with its level also contains the smallest, which is the quantile on a lattice.
+places can be quantiles of one level, and an interval should contain the smallest of these places. If a
+confidence interval holds for each of these places, it also holds for the smallest, which is the quantile on a
+lattice.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Truth:
         return float(self.population.quantiles([max(level - 1e-12, 0.0)])[0])
 
     def below(self, x: float, *, at: bool = True) -> float:
-        """Return ``P(X <= x)``, or ``P(X < x)``, which leaves out an atom at x."""
+        """Return ``P(X <= x)``; if `at` is false, ``P(X < x)``, which leaves out an atom at x."""
         place = x + SLACK if at else x - SLACK
         return float(self.population.cdf(np.array([min(place, 1.0)]))[0]) if place >= 0.0 else 0.0
 

@@ -1,4 +1,4 @@
-"""Additive noise with a delta as local mechanisms on a grid: Gaussian noise, and two bounded kinds."""
+"""Additive local mechanisms with a delta, on a grid: Gaussian noise and two kinds of bounded noise."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class GaussianMechanism(ApproximateAdditive):
     reach
         The distance by which the codes extend beyond either end of the interval, as a multiple of the
         interval's length. It is rounded to grid steps. The default covers the noise up to a tail of 1e-4 on
-        either side, or less if weights would fall below 2**31. Noise beyond the codes is clamped into the end
-        codes, so reports are biased. A small reach allows a smaller sigma.
+        either side. It is smaller if a weight would otherwise fall below 2**31. Noise beyond the codes is
+        clamped into the end codes, so reports are biased. A small reach allows a smaller sigma.
 
     Raises
     ------
@@ -51,8 +51,8 @@ class GaussianMechanism(ApproximateAdditive):
     ``P(noise <= x) - e^epsilon P(noise <= x - sensitivity)`` over all x. In a table, x can only be a boundary
     between codes. By the same proof, the delta of the table is the largest value over these boundaries. (The
     ratio of two rows is monotone in the code for the continuous noise, and therefore also after rounding and
-    clamping. So the worst set of codes consists of all codes up to some code. Moving the inputs apart only
-    raises the difference.) Sigma is the value at which this delta is the requested one. It is slightly less
+    clamping. So the worst set of codes consists of all codes up to some code. Moving the inputs farther apart
+    can only raise delta.) Sigma is the value at which this delta is the requested one. It is slightly less
     than without a grid.
 
     Examples
@@ -108,7 +108,8 @@ def _calibrated(noise: AnalyticGaussian, steps: int, margin: int) -> float:
 
     It is at most slightly above the noise's own sigma.
 
-    Without a grid the noise's own sigma is enough. Boundaries between codes cannot require a larger sigma.
+    Without a grid the noise's own sigma is enough. With a grid, x is limited to the boundaries between codes,
+    which cannot require a larger sigma.
     """
     import numpy as np
     from scipy import optimize, special
@@ -168,9 +169,9 @@ class TruncatedLaplaceMechanism(ApproximateAdditive):
     -----
     The rows are integrals of `arcwise.noise.TruncatedLaplace` with the sensitivity N-1 over the cells of the
     grid (Geng, Ding, Guo and Kumar, arXiv 1810.00877, Theorem 1). Rounding to the grid does not change delta.
-    Take two inputs with the largest distance, N-1 steps. Only in the last N-1 steps of its noise does a cell
-    of one input exceed e^epsilon times the same cell of the other. These steps have the mass delta, however
-    they are cut into cells.
+    Take two inputs at the largest distance, N-1 steps. For one input, the mass of a cell exceeds e^epsilon
+    times its mass for the other input only in the last N-1 steps of the first input's noise. These steps have
+    the mass delta, regardless of how they are divided into cells.
 
     Examples
     --------
@@ -204,7 +205,7 @@ class TruncatedLaplaceMechanism(ApproximateAdditive):
             # With end = e^(-A / scale): sf(last) = (start - end) / (1 - end) / 2.
             start = math.exp(-last / noise.scale)
             end = (start - 2.0 * LEAST) / (1.0 - 2.0 * LEAST)
-            if end < start * math.exp(-1.0 / noise.scale):  # even a whole cell has less weight
+            if end < start * math.exp(-1.0 / noise.scale):  # even a whole end cell weighs less than 2**31
                 return noise
             # And delta = (e^epsilon - 1) / (1 / end - 1) / 2.
             return TruncatedLaplace(own, math.expm1(own) / 2.0 * (end / (1.0 - end)), noise.sensitivity)
@@ -225,16 +226,16 @@ class UniformAtomMechanism(ApproximateAdditive):
     delta
         More than 0, less than 1. The delta of `certificate` is at most this, and close to it.
     power
-        The atom is chosen for the least ``E|noise|^power``; positive.
+        Positive; the atom minimises ``E|noise|^power``.
     nodes
         The number N of nodes, from 2 to 330. The default is the largest of 65, 33, 17, 9, 5, 3, 2 for which
         the table takes less than 200 kB in a task.
     reach
         The distance by which the codes extend beyond either end of the interval, as a multiple of the
         interval's length. It is rounded to grid steps. By default the codes cover all of the noise: nothing
-        is clamped, and a decoded report is unbiased. Without an atom this takes ``1 / (2 delta)`` lengths.
-        With a smaller reach, noise beyond the codes is clamped into the end codes. This keeps delta, but
-        reports are then biased.
+        is clamped, and a decoded report is unbiased. Without an atom, the codes then extend ``1 / (2 delta)``
+        lengths beyond either end. With a smaller reach, noise beyond the codes is clamped into the end codes.
+        This keeps delta, but reports are then biased.
 
     Raises
     ------
@@ -247,7 +248,7 @@ class UniformAtomMechanism(ApproximateAdditive):
     Notes
     -----
     The rows are integrals of `arcwise.noise.UniformAtom` with the sensitivity N-1 over the cells of the grid
-    (Geng, Ding, Guo and Kumar, arXiv 1809.10224, Theorem 3). The rows of two inputs with the largest distance
+    (Geng, Ding, Guo and Kumar, arXiv 1809.10224, Theorem 3). The rows of two inputs at the largest distance
     differ by the mass of N-1 cells around the middle. This mass is delta, so rounding to the grid does not
     change delta.
 
@@ -292,7 +293,7 @@ def _whole_cells(noise: _Bounded, lengthened: Callable[[_Bounded, float], _Bound
     """Return noise with the same delta, or slightly less, and enough weight in the last cell at either end.
 
     If the last cell would have a weight below 2**31, `lengthened` returns noise in which the last cell has
-    that weight. The second argument of `lengthened` is the position where the last cell begins.
+    the weight 2**31. The second argument of `lengthened` is the position where the last cell begins.
     """
     last = math.ceil(noise.half_support - 0.5) - 0.5
     return noise if noise.sf(last) >= LEAST else lengthened(noise, last)

@@ -33,10 +33,11 @@ if TYPE_CHECKING:
     Tail: TypeAlias = Callable[[FloatArray], FloatArray]
 
 _TAIL = 1e-4
-"""By default the noise exceeds the codes, on either side, with at most this probability from any node."""
+"""By default, a report from any node lies beyond the codes on one side with at most this probability."""
 
 LEAST = 2.0**-33 * (1.0 + 1e-6)
-"""The least probability of a code: its weight is then 2**31 or more, so rounding errors are below 2**-31."""
+"""The least probability of a code: its weight is then 2**31 or more, and its relative rounding error below
+2**-31."""
 
 _MOST_WEIGHTS = 110_000
 """The most numbers in a table. A task has at most 2**20 bytes, and each weight or output takes nine."""
@@ -104,12 +105,12 @@ class ApproximateAdditive(TableMechanism):
 
         `noise` returns the noise for a delta and a sensitivity.
 
-        `calibrated` takes the noise, the sensitivity and the margin of the codes. It returns the margin and a
-        tail function that replaces that of the noise.
+        `calibrated` takes the noise, the sensitivity and the margin of the codes. It returns a tail function
+        that replaces that of the noise, and the margin.
 
-        The errors of floats and of rounding to integers are about 1e-13. They are larger at large epsilon,
-        where they are multiplied by e^epsilon. If the certificate exceeds `delta`, twice the excess is
-        subtracted and the noise is built again.
+        In delta, the errors of floats and of rounding to integers are about 1e-13. At a large epsilon they
+        are larger, because they are multiplied by e^epsilon. If the certificate exceeds `delta`, twice the
+        excess is subtracted and the noise is built again.
         """
         nodes = lattice_nodes(check_interval(domain, type(self).__name__), nodes, otherwise=None)
         inner = delta * (1.0 - 1e-9) - 2.0**-40

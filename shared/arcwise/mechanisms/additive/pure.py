@@ -1,4 +1,4 @@
-"""Additive noise without a delta as local mechanisms on a grid, clamped, and bounded Laplace noise."""
+"""Additive local mechanisms without a delta, on a grid and clamped, and bounded Laplace noise."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class LaplaceMechanism(PureAdditive):
 
     Notes
     -----
-    The rows are integrals of the density with scale ``(N-1) / epsilon`` over the cells of the grid, in grid
-    steps: the continuous mechanism (Dwork, McSherry, Nissim and Smith, TCC 2006), rounded to the grid. The
-    tails are clamped into the end codes, which keeps epsilon but not unbiasedness. Near the ends of the
-    interval the mean of a report is off by up to ``tail / (2 epsilon)`` of the interval's length, where
+    The rows are integrals of the Laplace density over the cells of the grid; its scale is ``(N-1) / epsilon``
+    grid steps. This is the continuous mechanism (Dwork, McSherry, Nissim and Smith, TCC 2006), rounded to the
+    grid. The tails are clamped into the end codes, which keeps epsilon but not unbiasedness. Near the ends of
+    the interval the mean of a report is off by up to ``tail / (2 epsilon)`` of the interval's length, where
     ``tail`` is the tail probability at `reach`.
 
     Examples
@@ -62,7 +62,7 @@ class LaplaceMechanism(PureAdditive):
 
 
 class GeometricMechanism(PureAdditive):
-    """The geometric mechanism, clamped: at each grid step the mass falls by ``e^(-epsilon / (N-1))``.
+    """The geometric mechanism, clamped: each grid step divides the mass by ``e^(epsilon / (N-1))``.
 
     Parameters
     ----------
@@ -80,10 +80,10 @@ class GeometricMechanism(PureAdditive):
 
     Notes
     -----
-    ``P(d) = (1 - a) / (1 + a) a^|d|`` with ``a = e^(-epsilon / (N-1))`` (Ghosh, Roughgarden and Sundararajan,
-    STOC 2009). It is clamped into the end codes, which keeps epsilon, as post-processing, but not
-    unbiasedness: see `LaplaceMechanism`. With ``reach=0`` it is the truncated geometric mechanism of that
-    paper.
+    Noise of d grid steps has the probability ``P(d) = (1 - a) / (1 + a) a^|d|`` with
+    ``a = e^(-epsilon / (N-1))`` (Ghosh, Roughgarden and Sundararajan, STOC 2009). Noise beyond the codes is
+    clamped into the end codes. This is post-processing, so it keeps epsilon, but reports are biased: see
+    `LaplaceMechanism`. With ``reach=0`` it is the truncated geometric mechanism of that paper.
 
     Examples
     --------
@@ -127,7 +127,7 @@ class StaircaseMechanism(_Optimal):
     epsilon
         From 0.01 to 20.
     power
-        The staircase is chosen for the least ``E|noise|^power``; positive.
+        Positive; the staircase minimises ``E|noise|^power``.
     nodes, reach
         As in `LaplaceMechanism`.
 
@@ -139,9 +139,10 @@ class StaircaseMechanism(_Optimal):
     Notes
     -----
     The rows are integrals of `arcwise.noise.Staircase` with the sensitivity N-1 over the cells of the grid
-    (Geng and Viswanath, arXiv 1212.1186, Theorem 3). It is the best of all noise that does not depend on the
-    value. Clamping into the end codes keeps epsilon but not unbiasedness. A step that ends inside a cell is
-    blurred over that cell. The steps of `DiscreteStaircaseMechanism` end between cells.
+    (Geng and Viswanath, arXiv 1212.1186, Theorem 3). Staircase noise is the best of all noise that does not
+    depend on the value. Clamping into the end codes keeps epsilon but not unbiasedness. If a step of the
+    density ends inside a cell, the cell mixes two heights. The steps of `DiscreteStaircaseMechanism` end
+    between cells.
 
     Examples
     --------
@@ -168,7 +169,7 @@ class DiscreteStaircaseMechanism(_Optimal):
     epsilon
         From 0.01 to 20.
     power
-        The length r of the first step is chosen for the least ``E|noise|^power``; positive.
+        Positive; the length r of the first step minimises ``E|noise|^power``.
     nodes, reach
         As in `LaplaceMechanism`.
 
@@ -179,9 +180,9 @@ class DiscreteStaircaseMechanism(_Optimal):
 
     Notes
     -----
-    `arcwise.noise.DiscreteStaircase` with the sensitivity N-1 (Geng and Viswanath, arXiv 1212.1186, section
-    VI). It is the best of all noise on the integers that does not depend on the value. Clamping into the end
-    codes keeps epsilon but not unbiasedness.
+    The noise is `arcwise.noise.DiscreteStaircase` with the sensitivity N-1 (Geng and Viswanath, arXiv
+    1212.1186, section VI). It is the best of all noise on the integers that does not depend on the value.
+    Clamping into the end codes keeps epsilon but not unbiasedness.
 
     Examples
     --------
@@ -218,16 +219,17 @@ class BoundedLaplaceMechanism(TableMechanism):
 
     Notes
     -----
-    The density ``e^(-theta |y - x|) / Z(x)`` on [0, 1] is theta-LDP. At y = 0 the logarithm of the density
-    falls with x at the rate ``theta + Z'/Z >= 0``. Since Z(0) = Z(1), it falls by theta from x = 0 to x = 1;
-    at other y it changes by less. So renormalising costs no epsilon if the inputs span the whole interval, as
-    in the local model. (Renormalising costs epsilon if the sensitivity is less than the length of the
-    interval: Holohan, Antonatos, Braghin and Mac Aonghusa, "The bounded Laplace mechanism in differential
-    privacy", 2018.)
+    For the input x, let the output y have the density ``e^(-theta |y - x|) / Z(x)`` on [0, 1], where Z(x)
+    makes the mass 1. This is theta-LDP. At y = 0 the logarithm of the density falls with x at the rate
+    ``theta + Z'/Z >= 0``. Since Z(0) = Z(1), it falls by theta from x = 0 to x = 1; at other y it changes by
+    less. So renormalising costs no epsilon if the inputs span the whole interval, as in the local model.
+    (Renormalising costs epsilon if the sensitivity is less than the length of the interval: Holohan,
+    Antonatos, Braghin and Mac Aonghusa, "The bounded Laplace mechanism in differential privacy", 2018.)
 
     Here the density is integrated over the cells of the grid; the two end cells are half as wide. Integration
-    lowers the ratio of the end code's probabilities to ``e^(theta (1 - 1 / (2 (N-1))))``, so
-    ``theta = epsilon / (1 - 1 / (2 (N-1)))`` spends all of epsilon. Reports are biased towards the middle.
+    lowers the ratio of an end code's probabilities for the inputs 0 and 1 to
+    ``e^(theta (1 - 1 / (2 (N-1))))``, so ``theta = epsilon / (1 - 1 / (2 (N-1)))`` spends all of epsilon.
+    Reports are biased towards the middle.
 
     Examples
     --------

@@ -43,7 +43,7 @@ def from_end(x: ArrayLike) -> FloatArray:
 def exp_tail(z: float, order: int) -> float:
     """Return ``(e^z - sum_{k < order} z^k / k!) / z^order``, by its series if the difference cancels.
 
-    The series is ``sum_k z^k / (k + order)!``. Its value at z = 0 is 1 / order!.
+    The series is ``sum_{k >= 0} z^k / (k + order)!``. Its value at z = 0 is 1 / order!.
     """
     if abs(z) > order:
         head = sum(z**k / math.factorial(k) for k in range(order))

@@ -6,9 +6,9 @@ privacy. Let theta be the angle between output and input, in [0, pi]. The densit
     e^(kappa cos theta)     von Mises-Fisher,  kappa = epsilon/2
     e^(-kappa theta)        Purkayastha,       kappa = epsilon/pi
 
-The ratio of its largest to its smallest value is exactly e^epsilon, since inputs may lie opposite each other.
-Angles are in radians. For a circle of period T, multiply ``E theta`` by T / (2 pi), and ``E theta^2`` by the
-square of this factor.
+The ratio of its largest value, at theta = 0, to its smallest, at theta = pi, is exactly e^epsilon. Angles are
+in radians. For a circle of period T, multiply ``E theta`` by T / (2 pi), and ``E theta^2`` by the square of
+this factor.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class Directional(NamedTuple):
 def von_mises(epsilon: float) -> Directional:
     """Return kappa = epsilon/2 and the moments of the von Mises-Fisher mechanism.
 
-    The normaliser is 2 pi I_0(kappa). The k-th trigonometric moment is I_k/I_0 at kappa; the Fourier series
-    of theta and theta^2 on [-pi, pi] then give
+    With I_k the modified Bessel functions, the normaliser is 2 pi I_0(kappa). The k-th trigonometric moment
+    is I_k/I_0 at kappa; the Fourier series of theta and theta^2 on [-pi, pi] then give
 
         E theta   = pi/2 - (4/pi) sum_{k odd} I_k/I_0 / k^2
-        E theta^2 = pi^2/3 + 4 sum_k (-1)^k I_k/I_0 / k^2
+        E theta^2 = pi^2/3 + 4 sum_{k >= 1} (-1)^k I_k/I_0 / k^2
     """
     kappa = check_epsilon(epsilon) / 2
     moments = _bessel_ratios(kappa)

@@ -1,7 +1,7 @@
-"""Variances of the mechanisms with few outputs: Duchi's, three outputs, randomised response, and HM.
+"""Variances of the mechanisms with few outputs (Duchi's, three outputs, randomised response) and of HM.
 
-On [0, 1], with t = |2x - 1|, E = e^epsilon and G = E - 1. Terms that nearly cancel at large epsilon are
-written out: c^2 - t^2 as (c^2 - 1) + (1 - t)(1 + t).
+Inputs x are in [0, 1], with t = |2x - 1|, E = e^epsilon and G = E - 1. Terms that nearly cancel at a large
+epsilon are written out: for example, c^2 - t^2 in `duchi_variance` as (c^2 - 1) + (1 - t)(1 + t).
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def three_outputs_levels(epsilon: float) -> ThreeOutputsLevels:
     With a = E h / (1+h) the worst-case variance, divided by ((E+1)/G)^2, is a polynomial in h. The polynomial
     is least where ``(E+1)^2 (h + 3h^2 + 2h^3) / 2 - 2 G h = E - 2``. The left side increases and is convex.
     For E < 2 it exceeds the right side already at h = 0. Then the best a is 0, and the mechanism is Duchi's.
-    The output -K may not be less likely at 0 than at 1, so a <= E/(E+2), that is h <= 1/(E+1), which is
-    reached at E = (3 + sqrt(65))/2.
+    The output -K may not be less likely at 0 than at 1, so a <= E/(E+2), that is h <= 1/(E+1). The best h
+    reaches this limit at E = (3 + sqrt(65))/2.
     """
     epsilon = check_epsilon(epsilon)
     growth = math.exp(epsilon)
@@ -92,9 +92,10 @@ def three_outputs_levels(epsilon: float) -> ThreeOutputsLevels:
 def three_outputs_variance(x: ArrayLike, epsilon: float, *, a: float | None = None) -> FloatArray:
     """Return the variance on [0, 1] of the three-outputs mechanism for x in [0, 1], in the shape of x.
 
-    ``K^2 (1 - a + a (1 - 1/E) t) - t^2``, written as ``(1-t) V(0) + t (V(1) + 1 - t)``. This has no negative
-    terms. At large epsilon, all terms are small if the variance is small. `a` is the probability of the
-    middle output at the middle input, from 0 to E/(E+2); by default it is that of `three_outputs_levels`.
+    The variance ``V(t) = K^2 (1 - a + a (1 - 1/E) t) - t^2`` is computed as
+    ``(1-t) V(0) + t (V(1) + 1 - t)``, which has no negative terms. At large epsilon, all terms are small if
+    the variance is small. `a` is the probability of the middle output at the middle input, from 0 to E/(E+2);
+    by default it is that of `three_outputs_levels`.
     """
     epsilon = check_epsilon(epsilon)
     low = math.exp(-epsilon)
@@ -123,7 +124,7 @@ def three_outputs_worst_variance(epsilon: float, *, a: float | None = None) -> f
 
 
 def hybrid_share(epsilon: float) -> float:
-    """Return alpha, the probability with which HM uses PM instead of Duchi's mechanism.
+    """Return alpha, the probability with which HM uses the Piecewise Mechanism instead of Duchi's mechanism.
 
     It is ``1 - e^(-epsilon/2)`` above `HYBRID_FROM`, else 0 (Wang et al., ICDE 2019).
     """
@@ -157,7 +158,8 @@ def randomized_response_variance(x: ArrayLike, epsilon: float, nodes: int) -> Fl
 
     The result is exact and includes the rounding. Let q = 1/(E+k-1), D = G q, d = k-1 and y the grid value of
     a report. Then ``E y = D x + q k/2`` and ``E y^2 = D (x^2 + r) + q k (2k-1) / (6d)``, where r = f (1-f) /
-    d^2 is the variance of rounding. The decoded report is affine in y, with the variance Var(y) / D^2.
+    d^2 is the variance of rounding and f the fraction of d x. The decoded report is affine in y, with the
+    variance Var(y) / D^2.
     """
     import numpy as np
 
@@ -183,7 +185,7 @@ def randomized_response_worst_variance(epsilon: float, nodes: int) -> float:
 
     growth = math.expm1(check_epsilon(epsilon))
     gaps = nodes - 1
-    # Derivative 0 of f (1-f)/d^2 + qk (x - 1/2)^2 in the cell from s/d to (s+1)/d, kept inside the cell.
+    # Where the derivative of f (1-f)/d^2 + qk (x - 1/2)^2 is 0, moved into the cell from s/d to (s+1)/d.
     start = np.arange(gaps) / gaps
     spread = nodes / (growth + nodes)  # qk = 1 - D
     top = ((2 * start + 1 / gaps) - spread) / (2 * (1 - spread))
@@ -195,8 +197,8 @@ def randomized_response_worst_variance(epsilon: float, nodes: int) -> float:
 def randomized_response_nodes(epsilon: float) -> int:
     """Return the k with the least `randomized_response_worst_variance`.
 
-    Noise grows as k/(3 e^epsilon) for large epsilon and rounding falls as 1/(4k^2), so the best k is near
-    (1.5 e^epsilon)^(1/3). All k up to twice this number are compared.
+    For large epsilon, the variance of the noise grows as k/(3 e^epsilon), and that of rounding falls as
+    1/(4k^2). So the best k is near (1.5 e^epsilon)^(1/3). All k up to twice this number are compared.
     """
     most = 4 + math.ceil(2 * (1.5 * math.exp(check_epsilon(epsilon))) ** (1 / 3))
     return min(range(2, most + 1), key=lambda k: randomized_response_worst_variance(epsilon, k))

@@ -74,10 +74,10 @@ def distribution_width(epsilon: float) -> float:
     harmonic, which many distributions have.
 
     Up to epsilon 1 the width is 3/8, far from hiding any of the first seven harmonics. At larger epsilon, it
-    is 0.6 times 2C, moved to the nearest ``2 / (2j+1)``. A window of this width is half-way between hiding
-    the harmonic j and hiding the harmonic j+1. If 0.6 times 2C is below 1/25, where harmonics hardly matter,
-    the width is the smaller of 2C and 1/25. The rule is not from a theorem; `benchmarks/studies/accuracy.py`
-    measures its accuracy.
+    is 0.6 times 2C, moved to the nearest ``2 / (2j+1)`` for a whole j. A window of this width is half-way
+    between hiding the harmonic j and hiding the harmonic j+1. If 0.6 times 2C is below 1/25, where harmonics
+    hardly matter, the width is the smaller of 2C and 1/25. The rule is not from a theorem;
+    `benchmarks/studies/accuracy.py` measures its accuracy.
 
     Examples
     --------
@@ -171,7 +171,8 @@ def interval_expected_error(
 
     Notes
     -----
-    ``q * int_0^1 |y-x|^k dy + (p - q) * int_window |y-x|^k dy``, both integrals elementary.
+    With k the power, the error is ``q * int_0^1 |y-x|^k dy + (p - q) * int_window |y-x|^k dy``. Both
+    integrals are elementary.
 
     Examples
     --------
@@ -193,10 +194,11 @@ def interval_mean(x: float, epsilon: float, power: float = 1.0) -> float:
 
     `power` is the exponent, at least 1, of the loss that the mechanism is optimal for.
 
-    ``1/2 + 2 C (p - q) (centre - 1/2)``, where the window's centre is x, moved into the range from C to 1 -
-    C. For the default power the factor is ``2 C (p - q) = 1 - e^(-epsilon/2)``. The mechanism is biased
-    towards 1/2, and all x within C of an end have the same mean: no function of a report is unbiased there.
-    Over an inset domain, C to 1 - C, the mean is linear and can be inverted, as the Piecewise Mechanism does.
+    The mean is ``1/2 + 2 C (p - q) (centre - 1/2)``, where the window's centre is x, moved into the range
+    from C to 1 - C. For the default power the factor is ``2 C (p - q) = 1 - e^(-epsilon/2)``. The mechanism
+    is biased towards 1/2, and all x within C of an end have the same mean: no function of a report is
+    unbiased there. For inputs from C to 1 - C (an inset domain), the mean is linear and can be inverted, as
+    the Piecewise Mechanism does.
     """
     x = checked_real("x", x, least=0, most=1)
     p, q, c = optimal_levels(epsilon, power)

@@ -2,16 +2,16 @@
 
 On [-1, 1] all of them except SW are unbiased. They have the density p in a window of half width w around
 ``m t``, where t is the input, and q = p e^-epsilon in the rest of [-A, A]. Two numbers define a member: the
-window's share w/A = 1/(s+1) of the output range, and A. Let G = e^epsilon - 1 and mu the window's mass above
-q. Then mu/(1-mu) = G/(s+1), and unbiasedness gives m = 1/mu. The second moment is (1-mu) A^2/3 + mu
-(m^2 t^2 + w^2/3), so
+window's share w/A = 1/(s+1) of the output range, and A. Let G = e^epsilon - 1, and let mu be the window's
+mass above the level q. Then mu/(1-mu) = G/(s+1), and unbiasedness gives m = 1/mu. The second moment is (1-mu)
+A^2/3 + mu (m^2 t^2 + w^2/3), so
 
-    Var(t) = ((1-mu) A^2 + mu w^2) / 3 + (1/mu - 1) t^2,    1/mu - 1 = (s+1)/G,    w = A/(s+1),
+    Var(t) = ((1-mu) A^2 + mu w^2) / 3 + (1/mu - 1) t^2,    1/mu - 1 = (s+1)/G,    w = A/(s+1).
 
-It is largest at the ends. For a given s, it grows with A^2, which is the only free number. The window fits
-into the output range, m + w <= A, if A is at least (e^epsilon + s)(s+1) / (s G). So for every s this least A
-is the best. No member of PTT with a margin next to its window is better than PM-OPT, which has the least A
-and the best s.
+The variance is largest at the ends. For a given s, it grows with A^2, which is the only free number. The
+window fits into the output range, m + w <= A, if A is at least (e^epsilon + s)(s+1) / (s G). So for every s
+this least A is the best. No member of PTT with a margin next to its window is better than PM-OPT, which has
+the least A and the best s.
 
 The functions return variances on [0, 1]: a quarter of the formula above, at t = |2x - 1|. The papers write t
 for the parameter s of this file.
@@ -91,7 +91,7 @@ def piecewise_worst_variance(epsilon: float, *, s: float | None = None) -> float
 
 
 def transformation_range(epsilon: float, s: float | None, half_range: float | None) -> tuple[float, float]:
-    """Return s and A of a member of PTT, by default the s of PM-OPT and the least A. A smaller A fails."""
+    """Return s and A of a member of PTT, by default the s of PM-OPT and the least A; refuse a smaller A."""
     s = piecewise_parameter(epsilon, "pm-opt") if s is None else s
     least = least_half_range(epsilon, s)
     half_range = least if half_range is None else half_range
@@ -126,8 +126,8 @@ def unbiased_optimal_range(epsilon: float) -> tuple[float, float]:
     """Return s and A of the unbiased variant of "Optimal Piecewise-based Mechanism", Theorem 5.
 
     It outputs [-C, 1+C] for inputs in [0, 1], C = (e^(epsilon/2) + 1) / (e^(epsilon/2) - 1), so A = 2C + 1.
-    Its window has the length (C-1)(2C+1) / (2C), the mass of PM's window, and slides by (C+1)/2 over an input
-    range. Then s + 1 = 2C/(C-1) = e^(epsilon/2) + 1, as in PM, and only A is larger.
+    Its window has the length (C-1)(2C+1) / (2C), the mass of PM's window, and slides by (C+1)/2 as the input
+    goes from 0 to 1. Then s + 1 = 2C/(C-1) = e^(epsilon/2) + 1, as in PM, and only A is larger.
     """
     root = math.expm1(check_epsilon(epsilon) / 2)
     return root + 1, 2 * (root + 2) / root + 1

@@ -6,8 +6,8 @@ its s, and the a of the three outputs. Every unbiased mechanism of this package 
 worse than some member, except randomised response, which `best_published_variance` compares separately.
 
 Let beta be the share of PM and tau = beta s. For a given a, the worst case is convex in beta and tau. The
-variance at any input is linear in beta except for ``beta c(tau/beta)``, the perspective of a convex c, and a
-maximum of convex functions is convex. So every stationary point is a minimum.
+variance at any input is linear in beta except for ``beta c(tau/beta)``, the perspective of a convex function
+c. A maximum of convex functions is convex. So every stationary point is a minimum.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from arcwise.mechanisms.closed_forms.piecewise import piecewise_parameter
 
 
 class Mixture(NamedTuple):
-    """PM with parameter s with the probability `share`, otherwise three outputs with this a."""
+    """A mixture: with the probability `share` PM with this s, otherwise three outputs with this a."""
 
     share: float
     s: float
@@ -39,8 +39,9 @@ def best_mixture(epsilon: float) -> Mixture:
 
     The best a is at an end of [0, E/(E+2)]: 0, which is Duchi's mechanism, below epsilon = 2.03, and E/(E+2)
     above. (This was found by a search over a, which a test repeats.) At a = 0 the variance is a parabola in t
-    that opens up or down depending on the share, and it is linear in the share on either side. So the best is
-    Duchi's mechanism alone, or the share 1/(1 + kappa) that makes the variance constant, kappa = (s+1)/G.
+    that opens up or down depending on the share. In both cases its largest value is linear in the share. So
+    the best is Duchi's mechanism alone, or the share 1/(1 + kappa) that makes the variance constant, kappa =
+    (s+1)/G.
     """
     epsilon = check_epsilon(epsilon)
     flat, capped = _with_duchi(epsilon), mixture_at(epsilon, 1 / (1 + 2 * math.exp(-epsilon)))
@@ -114,7 +115,8 @@ def _of_piecewise(s: float, growth: float) -> tuple[float, float]:
 def _with_duchi(epsilon: float) -> Mixture:
     """Return the better of Duchi's mechanism alone and the best mixture with a constant variance.
 
-    With c(s) the variance of PM at t = 0 and D Duchi's there, that constant is (c + kappa D) / (1 + kappa).
+    Let c be the variance of PM at t = 0, and D that of Duchi's mechanism there. The constant is (c + kappa D)
+    / (1 + kappa).
     """
     from scipy.optimize import minimize_scalar
 

@@ -70,8 +70,8 @@ class BoxComponent(EndlessNoise):
 
     Notes
     -----
-    The component is a mixture of uniform densities on ``[-(z + i s), z + i s]`` with the weights of the
-    boxes. For two attributes the density is the paper's
+    With the z, s and M of `BoxStaircase`, the component is a mixture of uniform densities on
+    ``[-(z + i s), z + i s]`` with the weights of the boxes. For two attributes the density is the paper's
     ``2 M e^(-i epsilon) (z_2 + s_2 i + s_2 / (e^epsilon - 1))``, where i is the first shell that reaches x.
     """
 
@@ -236,7 +236,7 @@ class BoxStaircase:
     def optimal(cls, epsilon: float, sensitivities: tuple[float, ...], *, power: float = 2.0) -> BoxStaircase:
         """Return the proportional member with the least ``E|X_j|^power``, for all components together.
 
-        With ``L_q(gamma) = sum_i b^i (i + gamma)^q`` the moment is
+        With ``b = e^-epsilon`` and ``L_q(gamma) = sum_{i >= 0} b^i (i + gamma)^q`` the moment is
         ``s_j^power / (power + 1) * L_(d+power)(gamma) / L_d(gamma)``.
         """
         from scipy import optimize

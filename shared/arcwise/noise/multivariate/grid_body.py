@@ -89,7 +89,7 @@ class BodyGridNoise(VectorGridNoise):
     Notes
     -----
     A candidate is an index i and a uniform point of box i, as in `BoxGridNoise`. It is accepted if the point
-    is in the body for i. Therefore, up to one factor, each accepted point of shell k has the height
+    is in the body for i. Therefore, up to a common factor, each accepted point of shell k has the height
     ``sum over i >= k of P(i) / N_i``, like a point of the box's shell k. The number of candidates reveals
     nothing about the accepted one. Its mean is the volume of the box divided by the volume of the body, so
     this noise is only for few attributes. The mean is 3 for a ball of 4 attributes, 63 for a ball of 8

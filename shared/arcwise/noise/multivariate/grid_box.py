@@ -84,8 +84,9 @@ class BoxGridNoise(VectorGridNoise):
     Notes
     -----
     Two draws of 128 bits pick the index i of a box. One more draw for each attribute picks a uniform integer
-    of its side, by rejection because a multiple of the side may not fit into 128 bits. So a vector takes d +
-    2 draws, and more draws with a probability below 2**-70 (in the tail, and after rejections).
+    on its side of the box. A few draws are rejected, because 2**128 need not be a multiple of the number of
+    these integers. So a vector takes d + 2 draws, and more draws with a probability below 2**-70 (in the
+    tail, and after rejections).
 
     An integer that does not fit into 64 bits is returned modulo 2**64, like numpy's sums. (Its box has an
     index of more than 2**30.) The sum with a value is then the true sum modulo 2**64. It is a function of the

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from arcwise.randomness import Randomness
 
 INDEX_DRAWS = 2
-"""The draws of 128 bits for an index. With one draw, the last weights would have few digits. Each height
-depends on later heights, so the ratios of heights would have larger errors than the bound allows."""
+"""The number of draws of 128 bits that pick an index. With one draw, the last weights would have few digits.
+Each height depends on later heights, so the ratios of heights would have larger errors than the bound
+allows."""
 
 INDEX_BITS = 128 * INDEX_DRAWS
 
@@ -167,9 +168,10 @@ class ShellLaw:
         return [a * b**k * rest ** (dimension - k) for k, a in enumerate(coefficients)]
 
     def _series(self, first: int) -> Fraction:
-        """Return ``sum_i b^i N_(first + i)``.
+        """Return ``sum_{i >= 0} b^i N_(first + i)``.
 
-        It uses ``N_(first + i) = sum_k a_k C(i, k)``, where term k sums to ``a_k b^k / (1 - b)^(k + 1)``.
+        It uses ``N_(first + i) = sum_k a_k C(i, k)``. With the factors b^i, term k sums to
+        ``a_k b^k / (1 - b)^(k + 1)``.
         """
         rest = _DECAY - self._decay
         return Fraction(_DECAY * sum(self._parts(first)), rest ** (len(self._slopes) + 1))
