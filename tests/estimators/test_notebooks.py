@@ -99,7 +99,8 @@ def test_a_picture_is_svg_of_its_own_and_the_same_each_time(label: str, kind: st
     root: Any
     (root,) = minidom.parseString(text).childNodes
     assert root.tagName == "svg"
-    assert root.getAttribute("aria-label").startswith(HOSTILE if kind != "comparison" else "Difference: 4,000 other")
+    title = "Difference: 4,000 other" if kind == "comparison" else HOSTILE
+    assert root.getAttribute("aria-label").startswith(title)
     assert text == result.plot()._repr_svg_()
     assert len(text) < 200_000
 
