@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class DesignedTable(TableMechanism):
-    """A mechanism on an interval: a table of integer weights.
+    """A table of integer weights on an interval.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class DesignedTable(TableMechanism):
 
 
 class DesignedCircular(CirculantMechanism):
-    """A mechanism on a circle: a row of integer weights that turns with the input.
+    """A row of integer weights on a circle that is turned with the input.
 
     Parameters
     ----------

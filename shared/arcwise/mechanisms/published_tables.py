@@ -146,7 +146,7 @@ class UnbiasedOptimalPiecewise(PiecewiseTransformation):
 
 
 class TruncatedPiecewise(TableMechanism):
-    """A Piecewise Mechanism for single values: outputs beyond the domain are moved to its ends.
+    """The Piecewise Mechanism with outputs beyond the domain moved to its ends, for comparing single values.
 
     Zheng, Mishra and Hu compare their mechanism with it. Without a grid, its worst ``E|y-x|`` is below that
     of the clamped `OptimalPiecewise` from epsilon 1.4 on. Its mean is biased; use `Piecewise` for means.

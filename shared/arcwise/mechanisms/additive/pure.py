@@ -62,7 +62,7 @@ class LaplaceMechanism(PureAdditive):
 
 
 class GeometricMechanism(PureAdditive):
-    """The geometric mechanism, clamped: each grid step divides the mass by ``e^(epsilon / (N-1))``.
+    """The geometric mechanism, clamped: at each grid step the mass falls by ``e^(-epsilon / (N-1))``.
 
     Parameters
     ----------
