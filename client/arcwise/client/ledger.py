@@ -240,8 +240,8 @@ class Ledger(QueueOwner):
 
         The nodes and answers of memoised tasks are deleted: a device that opts in again pays for new answers.
         A `FileLedger` also drops its queued reports, and a `PostgresLedger` drops the reports of its account
-        that are not yet sealed into a batch. A queue in memory belongs to an uplink: `Client.opt_out` clears
-        it too.
+        that are not yet sealed into a batch. This method does not clear a queue in memory, which belongs to
+        an uplink; `Client.opt_out` does.
 
         Returns
         -------

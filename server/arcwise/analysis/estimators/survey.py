@@ -1,8 +1,8 @@
 """The reports of a sample, and values shared by its estimators, each computed once when first used.
 
 Let no device send more than m of n reports. The reports estimate the mean over the devices, with an error
-from the devices' randomness, which is new in each report. The mean over the devices varies around the mean of
-the population at most like the mean of n/m people: with m_i reports of device i,
+from the devices' randomness, which is new in each report. The mean over the devices has at most the variance
+of the mean of n/m people. So with m_i reports of device i,
 
     Var = V_own / n + sum_i m_i^2 Var(x_i) / n^2  <=  V_own / n + m V_between / n,
 

@@ -395,7 +395,7 @@ def _tested(  # noqa: PLR0917
 def _alone(kernel: Kernel, active: IntArray, reports: FloatArray) -> float:
     """Return the share of isolated reports: those in runs of active nodes with one fitted report.
 
-    `active` holds increasing nodes, and `reports` the number of reports of each node by the fit.
+    `active` holds the active nodes in increasing order, and `reports` the fitted number of reports at each.
     """
     runs = np.add.reduceat(reports, np.flatnonzero(np.diff(active, prepend=-2) > 1))
     if kernel.circular and len(runs) > 1 and active[0] == 0 and active[-1] == kernel.nodes - 1:
