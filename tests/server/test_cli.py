@@ -485,7 +485,7 @@ def test_estimate_says_what_is_wrong() -> None:
     counts = ["estimate", "delay.json", "--counts", "-"]
     Path("others.json").write_text(json.dumps(list(range(100, 274))), encoding="ascii")
     text = good(*counts, "--against", "others.json", text="20\n" * 174)
-    assert "less delay's 3,480 reports" in text
+    assert "minus delay's 3,480 reports" in text
     assert "come from one population: the reports speak against it" in text
     shown = json.loads(good(*counts, "--against", "others.json", "--json", text="20\n" * 174))
     assert shown["difference"]["mean"]["value"] > 5
