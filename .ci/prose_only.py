@@ -61,22 +61,18 @@ def blanked(source: str) -> str:
     return ast.dump(_Blanked().visit(ast.parse(source)))
 
 
-def _files(revision: str | None) -> dict[str, str]:
-    """Return the Python files of a revision, or of the working tree, by path."""
-    command = (
-        ["git", "ls-files", "*.py"] if revision is None else ["git", "ls-tree", "-r", "--name-only", revision]
-    )
-    names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
-    found = {}
-    for name in names:
-        if not name.endswith(".py") or (revision is None and not (ROOT / name).exists()):
-            continue
-        if revision is None:
-            found[name] = (ROOT / name).read_text(encoding="utf-8")
-        else:
-            show = ["git", "show", f"{revision}:{name}"]
-            found[name] = subprocess.run(show, cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    return found
+def _git(*arguments: str) -> str:
+    return subprocess.run(("git", *arguments), cwd=ROOT, check=True, capture_output=True, text=True).stdout
+
+
+def _is_different(name: str, base: str, head: str | None) -> bool:
+    """Return whether a changed file differs in more than prose; a new or a deleted file does."""
+    try:
+        before = _git("show", f"{base}:{name}")
+        after = _git("show", f"{head}:{name}") if head else (ROOT / name).read_text(encoding="utf-8")
+    except (subprocess.CalledProcessError, FileNotFoundError):
+        return True
+    return blanked(before) != blanked(after)
 
 
 def main() -> int:
@@ -84,17 +80,12 @@ def main() -> int:
     if len(sys.argv) not in (2, 3):
         print(__doc__, file=sys.stderr)
         return 2
-    before = _files(sys.argv[1])
-    after = _files(sys.argv[2] if len(sys.argv) == 3 else None)
-    different = [
-        name
-        for name in sorted(before.keys() | after.keys())
-        if before.get(name) != after.get(name)
-        and (name not in before or name not in after or blanked(before[name]) != blanked(after[name]))
-    ]
+    base, head = sys.argv[1], sys.argv[2] if len(sys.argv) == 3 else None
+    changed = _git("diff", "--name-only", "--no-renames", *sys.argv[1:], "--", "*.py").split()
+    different = [name for name in changed if _is_different(name, base, head)]
     for name in different:
         print(name)
-    print(f"{len(different)} of {len(after)} files differ in more than prose")
+    print(f"{len(different)} of {len(changed)} changed files differ in more than prose")
     return int(bool(different))
 
 
