@@ -436,12 +436,18 @@ def _ids(rows: Sequence[tuple[int, bytes, int, bytes]]) -> tuple[Array, Array, A
     )
 
 
+def _number_in(connection: Connection, task_id: str) -> int | None:
+    """Return the number of a task in the database of this connection, or None if it has no such task."""
+    row = connection.row("SELECT number FROM task WHERE id = :id", id=bytes.fromhex(task_id))
+    return None if row is None else int(row[0])
+
+
 def _number_of(connection: Connection, task: Task) -> int:
-    """Return the number of a task in the database that this connection leads to."""
-    row = connection.row("SELECT number FROM task WHERE id = :id", id=bytes.fromhex(task.id))
-    if row is None:
+    """Return `_number_in` of a task that this process has registered."""
+    number = _number_in(connection, task.id)
+    if number is None:
         raise StoreError(f"the database has lost task {task.name!r}: it has gone back to an earlier state")
-    return int(row[0])
+    return number
 
 
 def _is_done(connection: Connection, call: str, values: tuple[int | Array, ...]) -> bool:
