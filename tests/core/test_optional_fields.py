@@ -98,9 +98,33 @@ def test_texts_are_normalised() -> None:
     assert a_task(unit=ohm) == a_task(unit=omega)
 
 
+def test_texts_may_hold_characters_that_this_python_does_not_know_yet() -> None:
+    text = "a \u0378"  # not assigned by any version of Unicode so far
+    assert not text.isprintable()
+    task = a_task(unit=text, description=text)
+    assert (task.unit, Task.from_bytes(task.to_bytes())) == (text, task)
+
+
 @pytest.mark.parametrize(("key", "most"), [("description", 200), ("unit", 20)])
 @pytest.mark.parametrize(
-    "bad", [7, b"x", ["x"], "", " ", " x", "x ", "a\nb", "a\x00", "\ud800", "a\u00a0b", None]
+    "bad",
+    [
+        7,
+        b"x",
+        ["x"],
+        "",
+        " ",
+        " x",
+        "x ",
+        "a\nb",
+        "a\x00",
+        "\ud800",
+        "a\u00a0b",
+        "a\u200bb",
+        "\u2028",
+        "\ue000",
+        None,
+    ],
 )
 def test_bad_texts_are_refused(key: str, most: int, bad: Any) -> None:
     assert getattr(a_task(**{key: "x" * most}), key) == "x" * most

@@ -22,6 +22,9 @@ MAX_NAME: Final = 64
 _PARTS: Final = 4
 """NFC combines at most this many characters into one, so a longer text stays too long."""
 
+_NOT_PRINTABLE: Final = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp", "Zs")
+"""The Unicode categories of characters that a text may not contain, except the space."""
+
 
 def normalised(text: str, *, most: int) -> str | None:
     """Return a text in NFC; None if its length alone shows that it has more than `most` characters.
@@ -37,12 +40,27 @@ def normalised(text: str, *, most: int) -> str | None:
     return unicodedata.normalize("NFC", text)
 
 
+def _is_printable(text: str) -> bool:
+    """Return whether a text is printable as the protocol defines it.
+
+    `str.isprintable` also refuses characters that are newer than this Python, so a task that one version
+    accepts would be refused by another.
+    """
+    if text.isprintable():
+        return True
+    import unicodedata  # imported only for texts that are refused, or newer than the interpreter
+
+    return all(each == " " or unicodedata.category(each) not in _NOT_PRINTABLE for each in text)
+
+
 def checked_text(text: object, name: str, *, most: int) -> str:
     """Return a text in NFC; raises `TaskError` unless it is 1 to `most` printable characters."""
     if not isinstance(text, str):
         raise TaskError(f"{name} must be a string, got {shown(text)}")
     normal = normalised(text, most=most)
-    if normal is None or not (1 <= len(normal) <= most and normal.isprintable() and normal == normal.strip()):
+    if normal is None or not (
+        1 <= len(normal) <= most and _is_printable(normal) and normal == normal.strip()
+    ):
         raise TaskError(
             f"{name} must be 1 to {most} printable characters without outer spaces, got {shown(text)}"
         )
