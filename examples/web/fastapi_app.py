@@ -7,6 +7,7 @@ itself is that server, at the path /arcwise: then REPORTS_URL is http://127.0.0.
 from __future__ import annotations
 
 import os
+from asyncio import to_thread
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -52,15 +53,21 @@ if collector is not None:
 
 
 @app.put("/consent")
-def consent(x_user: str = Header()) -> dict[str, bool]:
-    """Make the account of a user who agrees. A real app signs its users in; here a header names the user."""
-    return {"made": ledgers.create_account(x_user)}
+async def consent(x_user: str = Header()) -> dict[str, bool]:
+    """Make the account of a user who agrees, or resume reporting for a user who comes back.
+
+    A real app signs its users in; here a header names the user.
+    """
+    made = await to_thread(ledgers.create_account, x_user)
+    await reporting.client(x_user).opt_in()
+    return {"made": made}
 
 
 @app.delete("/consent")
-def withdraw(x_user: str = Header()) -> dict[str, bool]:
-    """Delete the account of a user."""
-    return {"deleted": ledgers.delete_account(x_user)}
+async def withdraw(x_user: str = Header()) -> dict[str, bool]:
+    """Stop reporting for a user. The budget stays spent; a new account would have a whole one."""
+    await reporting.client(x_user).opt_out()
+    return {"stopped": True}
 
 
 @app.post("/rides")

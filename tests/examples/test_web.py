@@ -155,7 +155,10 @@ def test_the_fastapi_app_reports_to_the_server_that_is_mounted_in_it(
                 while asyncio.run(module.reporting.uplink.counters()).sent < 3:  # acknowledged
                     assert thread.is_alive()
                     time.sleep(0.01)
-                assert http.delete("/consent", headers=user).json() == {"deleted": True}
+                assert http.delete("/consent", headers=user).json() == {"stopped": True}
+                assert http.post("/rides?heading=12", headers=user).json() == {"outcome": "opted-out"}
+                assert http.put("/consent", headers=user).json() == {"made": False}
+                assert http.post("/rides?heading=12", headers=user).json() == {"outcome": "capped"}
         finally:
             server.should_exit = True
             thread.join(60)
@@ -192,7 +195,10 @@ def test_the_django_app_reports_for_its_users(monkeypatch: pytest.MonkeyPatch) -
             assert browser.get("/rides", **user).status_code == 405
             assert uplink.flush(60)
             assert sum(len(batch.codes) for batch in transport.batches) == 3
-            assert browser.delete("/consent", **user).json() == {"deleted": True}
+            assert browser.delete("/consent", **user).json() == {"stopped": True}
+            assert browser.post("/rides?heading=12", **user).json() == {"outcome": "opted-out"}
+            assert browser.put("/consent", **user).json() == {"made": False}
+            assert browser.post("/rides?heading=12", **user).json() == {"outcome": "capped"}
         finally:
             uplink.close()
             reporting.ledgers().close()

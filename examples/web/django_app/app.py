@@ -33,11 +33,18 @@ def user_of(request: HttpRequest) -> str:
 
 
 def consent(request: HttpRequest) -> HttpResponseBase:
-    """Make the account of a user who agrees; delete it when the user withdraws."""
+    """Make the account of a user who agrees, and stop reporting when the user withdraws.
+
+    The budget of a user who comes back stays spent: a deleted account would come back with a whole one.
+    """
+    user = user_of(request)
     if request.method == "PUT":
-        return JsonResponse({"made": ledgers().create_account(user_of(request))})
+        made = ledgers().create_account(user)
+        client_of(user).opt_in()
+        return JsonResponse({"made": made})
     if request.method == "DELETE":
-        return JsonResponse({"deleted": ledgers().delete_account(user_of(request))})
+        client_of(user).opt_out()
+        return JsonResponse({"stopped": True})
     return HttpResponseNotAllowed(["PUT", "DELETE"])
 
 
