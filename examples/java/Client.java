@@ -26,6 +26,7 @@ import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.security.GeneralSecurityException;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.security.SecureRandom;
@@ -34,6 +35,7 @@ import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.LinkedHashMap;
@@ -43,6 +45,9 @@ import java.util.Map;
 import java.util.Queue;
 import java.util.Set;
 import java.util.TreeMap;
+import javax.net.ssl.SSLContext;
+import javax.net.ssl.SSLSession;
+import javax.net.ssl.SSLSessionContext;
 
 public final class Client {
     /** A refused input: an invalid task, a value outside the domain, a certificate that does not hold. */
@@ -835,6 +840,7 @@ public final class Client {
     // ---- The client: one task, one server
 
     private static final SecureRandom RANDOM = new SecureRandom();
+    private static final int MOST_CODES = 500_000; // in a batch, whose bytes are at most 1 MiB
 
     private record Queued(long epoch, int code) {}
 
@@ -848,13 +854,43 @@ public final class Client {
     private final Schedule schedule = new Schedule();
     private final List<Queued> queue = new ArrayList<>();
     private final Queue<Sealed> sealed = new ArrayDeque<>();
-    private final HttpClient http = HttpClient.newBuilder()
-        .version(HttpClient.Version.HTTP_1_1).followRedirects(HttpClient.Redirect.NEVER).build();
+    private final SSLContext tls = newContext();
+    private final HttpClient http;
 
-    Client(String server, String key, Task task) {
+    /** With `unlimited`, the task may lack caps: a device may then reveal more with each report. */
+    Client(String server, String key, Task task, boolean unlimited) {
         this.server = URI.create(server.replaceAll("/+$", "") + "/v1/tasks/" + task.id + "/reports");
         this.key = key;
         this.task = task;
+        check(unlimited || task.caps.lifetime != null || task.caps.rolling != null,
+            "nothing limits what the task reveals: give it a lifetime cap or a rolling cap");
+        check("https".equals(this.server.getScheme()) || isHere(this.server.getHost()),
+            "http:// shows key and reports to the network: use https://, or a server on this machine");
+        http = HttpClient.newBuilder().sslContext(tls)
+            .version(HttpClient.Version.HTTP_1_1).followRedirects(HttpClient.Redirect.NEVER).build();
+    }
+
+    private static boolean isHere(String host) {
+        return host != null && (host.equals("localhost") || host.equals("[::1]") || host.matches("127(\\.\\d+){3}"));
+    }
+
+    private static SSLContext newContext() {
+        try {
+            SSLContext context = SSLContext.getInstance("TLS");
+            context.init(null, null, null);
+            return context;
+        } catch (GeneralSecurityException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
+    /** Forget TLS sessions: a resumed session shows the server that two connections come from one device. */
+    private void forgetSessions() {
+        SSLSessionContext sessions = tls.getClientSessionContext();
+        for (byte[] id : Collections.list(sessions.getIds())) {
+            SSLSession session = sessions.getSession(id);
+            if (session != null) session.invalidate();
+        }
     }
 
     /** Charge, randomise and queue one value; false if a cap forbids it. Refused values are not charged. */
@@ -883,8 +919,11 @@ public final class Client {
         for (Queued each : queue) byEpoch.computeIfAbsent(each.epoch, epoch -> new ArrayList<>()).add(each.code);
         queue.clear();
         byEpoch.forEach((epoch, codes) -> {
-            int[] sorted = codes.stream().mapToInt(Integer::intValue).sorted().toArray();
-            sealed.add(new Sealed(batch(task, random(16), epoch, sorted), sorted.length));
+            for (int from = 0; from < codes.size(); from += MOST_CODES) {
+                List<Integer> some = codes.subList(from, Math.min(from + MOST_CODES, codes.size()));
+                int[] sorted = some.stream().mapToInt(Integer::intValue).sorted().toArray();
+                sealed.add(new Sealed(batch(task, random(16), epoch, sorted), sorted.length));
+            }
         });
         double end = seconds() + seconds;
         schedule.hurry();
@@ -909,6 +948,7 @@ public final class Client {
         if (key != null) request.header("Authorization", "Bearer " + key);
         int status = 0;
         double asked = 0;
+        forgetSessions();
         try {
             // The timeout covers the head. The body is not read, however long it is.
             HttpResponse<InputStream> answer = http.send(request.build(), HttpResponse.BodyHandlers.ofInputStream());
@@ -1130,7 +1170,7 @@ public final class Client {
                 return Map.of("sends", simulate(line));
             }
             case "deliver" -> {
-                Client client = new Client((String) line.get("url"), (String) line.get("key"), taskOf(line));
+                Client client = new Client((String) line.get("url"), (String) line.get("key"), taskOf(line), true);
                 Map<String, Integer> counts = Map.of();
                 for (String when : List.of("values", "later")) {
                     List<?> values = (List<?>) line.get(when);
@@ -1214,7 +1254,7 @@ public final class Client {
             return;
         }
         Task task = Task.ofFile((Map<?, ?>) Json.parse(Files.readString(Path.of(arguments[1]))));
-        Client client = new Client(arguments[0], null, task);
+        Client client = new Client(arguments[0], null, task, false);
         for (int at = 2; at < arguments.length; at++) {
             System.out.println(client.report(Double.parseDouble(arguments[at])) ? "queued" : "not made: a cap is spent");
         }

@@ -13,7 +13,7 @@ import pytest
 from arcwise.client.conformance import all_cases, check
 from arcwise.client.conformance.__main__ import main
 from arcwise.domains import Circle
-from arcwise.tasks import Task
+from arcwise.tasks import Caps, Task
 from arcwise.wire import decode_batch
 from tests.support.nodejs import JAVASCRIPT, NODE
 from tests.support.scripted import Answer, Request, serving
@@ -61,19 +61,25 @@ def test_the_command_of_the_page_passes() -> None:
 @pytest.mark.slow
 @needs_java
 def test_the_client_in_java_reports_from_the_command_line(tmp_path: Path) -> None:
-    heading = Task("heading", Circle(360), 1.0)
+    heading = Task("heading", Circle(360), 1.0, caps=Caps(lifetime=2.0))
     heading.save(tmp_path / "heading.json")
+    Task("heading", Circle(360), 1.0).save(tmp_path / "unlimited.json")
+
+    def run(url: str, task: str) -> subprocess.CompletedProcess[str]:
+        command = ["java", str(JAVA), url, str(tmp_path / task), "12.5", "350", "7"]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
     def answer(request: Request) -> Answer:
         assert decode_batch(request.body).task_id.hex() == heading.id
         return 204, {}
 
     with serving(answer) as (url, requests):
-        command = ["java", str(JAVA), url, str(tmp_path / "heading.json"), "12.5", "350"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        done = run(url, "heading.json")
+        assert "nothing limits what the task reveals" in run(url, "unlimited.json").stderr
     assert (done.returncode, done.stdout, done.stderr) == (
         0,
-        "queued\nqueued\n{dropped=0, pending=0, sent=2}\n",
+        "queued\nqueued\nnot made: a cap is spent\n{dropped=0, pending=0, sent=2}\n",
         "",
     )
-    assert len(requests[0].batch.codes) == 2
+    assert [len(request.batch.codes) for request in requests] == [2]
+    assert "use https://" in run("http://reports.example", "heading.json").stderr
