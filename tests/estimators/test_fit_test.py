@@ -11,6 +11,7 @@ from scipy.stats import binom
 
 from arcwise.analysis.likelihood.maximum import (
     Face,
+    Fitted,
     Likelihood,
     Model,
     g_squared,
@@ -20,7 +21,7 @@ from arcwise.analysis.likelihood.maximum import (
 )
 from arcwise.analysis.robustness.damage import Liars
 from arcwise.analysis.robustness.fit_test import FitTest, fit_test
-from arcwise.domains import Circle, Interval
+from arcwise.domains import Circle, Domain, Interval
 from arcwise.errors import ParameterError
 from arcwise.kernels import TableKernel
 from arcwise.kernels.certificate import UNIT
@@ -252,6 +253,25 @@ def test_a_large_attack_leaves_the_innocent_alone() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("domain", [Interval(-3, 7), Circle(360)], ids=str)
+@pytest.mark.parametrize("epsilon", [8.0, pytest.param(12.0, marks=pytest.mark.slow)])
+def test_the_most_suspicious_counts_cost_a_bounded_number_of_fits(
+    domain: Domain, epsilon: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sender may make any counts, such as many reports of every second code."""
+    fits, whole = [], Model.fit
+
+    def fit(model: Model, counts: FloatArray) -> Fitted:
+        fits.append(whole(model, counts))
+        return fits[-1]
+
+    monkeypatch.setattr(Model, "fit", fit)
+    task = Task("comb", domain, epsilon)
+    result = fit_test(task, np.arange(task.mechanism.kernel.codes) % 2 * 10**6)
+    assert max(result.gap, *(fit.gap for fit in fits)) < 0.01
+    assert len(fits) * len(task.mechanism.kernel.probabilities([0])[0]) < 500_000
+
+
 def test_the_bound_on_single_codes_is_exact() -> None:
     counts = np.zeros(LINE.kernel.codes, dtype=np.int64)
     counts[:20] = 1

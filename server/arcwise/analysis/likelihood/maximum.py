@@ -36,7 +36,7 @@ _LEAST = 1e-200  # the least probability of a node: slacks divided by it stay wi
 GAP = 0.001
 """Every log-likelihood should be certified to be within this many nats of the maximum."""
 
-_ALL = 160  # up to this many nodes, all are used from the start
+_ALL = 256  # up to this many nodes, all are used from the start
 _COARSE = 96  # number of nodes with which a finer kernel starts
 
 _ROUNDS = 40

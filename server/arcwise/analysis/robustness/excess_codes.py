@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from arcwise.analysis.likelihood.maximum import Fitted, Model
     from arcwise.typing import BoolArray, FloatArray
 
+_WORK = 50_000
+"""Largest product of the codes set aside and all codes: each code set aside takes several fits."""
+
 _FILLS = 50
 _FILLED = 0.01
 """Tolerance, in standard errors of the total: small compared with every bound computed from the fit."""
@@ -52,7 +55,7 @@ def excess_codes(  # noqa: PLR0917
     A surplus distorts the fit, so that innocent codes elsewhere look suspicious. So the code with the largest
     residual is set aside, together with its information about the population, and the model is fitted again
     to the remaining codes. This repeats until no residual exceeds the critical value, or a quarter of the
-    codes are set aside.
+    codes, or 50,000 divided by the number of codes, are set aside.
     """
     aside = certain.copy()
     while True:
@@ -64,7 +67,7 @@ def excess_codes(  # noqa: PLR0917
         worst = int(np.argmax(np.where(aside, -np.inf, excess)))
         if (
             excess[worst] <= critical
-            or aside.sum() >= len(counts) // 4
+            or aside.sum() >= min(len(counts) // 4, _WORK // len(counts))
             or counts.sum() == counts[aside].sum()
         ):
             break
