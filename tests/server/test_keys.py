@@ -348,6 +348,17 @@ async def test_without_keys_only_this_machine_is_served(
         assert (await http.post(path, headers=headers)).status_code == 401
 
 
+@pytest.mark.parametrize("site", ["same-site", "cross-site"])
+@pytest.mark.parametrize("path", ["/v1/tasks", f"/v1/tasks/{HEADING.id}/picture.svg", "/"])
+async def test_pages_of_other_sites_see_nothing_of_this_machine(serve: Serve, site: str, path: str) -> None:
+    closed, opened = await serve(TASKS, open=None), await serve(TASKS, open=True)
+    closed.base_url = httpx.URL(LOCAL)
+    shown = {**BROWSER, "Sec-Fetch-Site": site, "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}
+    assert (await closed.get(path, headers=shown)).status_code == 401
+    assert (await opened.get(path, headers=shown)).status_code != 401
+    assert (await report(closed, HEADING, headers=shown)).status_code == 204
+
+
 @pytest.mark.parametrize(
     ("changed", "local"),
     [

@@ -7,7 +7,7 @@ from hmac import compare_digest
 from typing import TYPE_CHECKING, NamedTuple
 
 from arcwise.server.access.keys import digest, key_id
-from arcwise.server.access.origins import check_same_origin, is_local
+from arcwise.server.access.origins import check_same_origin, is_foreign, is_local
 from arcwise.server.access.rates import Rate, address_of
 from arcwise.server.access.sessions import session_ended, session_of
 from arcwise.server.problems import Problem, store_busy
@@ -113,12 +113,15 @@ class Gate:
         """The keys as of the last `load`, including revoked ones."""
         return list(self._keys.values())
 
-    def is_open(self, scope: Scope) -> bool:
-        """Return whether this request may report and read without a key."""
+    def is_open(self, scope: Scope, needed: str = "read") -> bool:
+        """Return whether this request may read, or report, without a key."""
         if self._open is not None:
             return self._open
         # Revoked keys count: revoking the last key must not open the server.
-        return self._loaded and not self._keys and is_local(scope)
+        if not self._loaded or self._keys or not is_local(scope):
+            return False
+        # Pages of other sites may report from this machine, but not see which tasks there are.
+        return needed == "ingest" or not is_foreign(scope)
 
     def check(self, scope: Scope, needed: str, task_id: str | None = None) -> StoredKey | None:
         """Let a request pass and return its key, or None if it needs no key.
@@ -139,7 +142,7 @@ class Gate:
         nothing. Raises as `check` does, except for a valid key of another scope or for other tasks.
         """
         self.slow_down_address(scope)
-        if needed != "admin" and self.is_open(scope):
+        if needed != "admin" and self.is_open(scope, needed):
             return Actor(None)
         actor = self._known(scope)
         self._per_key.slow_down(actor.key_id)

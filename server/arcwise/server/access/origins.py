@@ -150,3 +150,15 @@ def is_local(scope: Scope) -> bool:
     if len(named) != 1 or not is_loopback_authority(named[0].decode("latin-1")):
         return False
     return all(name in _USUAL or name.startswith(_USUAL_PREFIXES) for name, _ in scope["headers"])
+
+
+def is_foreign(scope: Scope) -> bool:
+    """Return whether a page of another origin sends the request, unless a person followed a link.
+
+    SameSite does not prevent this: another port of this machine is the same site and gets the cookie.
+    """
+    fetched = {name: value for name, value in scope["headers"] if name.startswith(b"sec-fetch-")}
+    if fetched.get(b"sec-fetch-site", b"none") in (b"none", b"same-origin"):
+        return False
+    followed = fetched.get(b"sec-fetch-mode") == b"navigate" and fetched.get(b"sec-fetch-dest") == b"document"
+    return not followed

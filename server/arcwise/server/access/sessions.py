@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from arcwise.errors import StoreError
 from arcwise.loopback import is_loopback_authority
-from arcwise.server.access.origins import is_local
+from arcwise.server.access.origins import is_foreign, is_local
 from arcwise.server.problems import Problem, store_busy
 from arcwise.server.store import StoredSession
 
@@ -212,7 +212,7 @@ class Sessions:
     def _token(self, scope: Scope) -> bytes | None:
         """Return the token in a request's cookie, b"" if it is not valid; None if no cookie counts."""
         headers = scope["headers"]
-        if any(name == b"authorization" for name, _ in headers) or _is_foreign(scope):
+        if any(name == b"authorization" for name, _ in headers) or is_foreign(scope):
             return None
         wanted = _SECURE_NAME if self._is_secure(scope) else _LOCAL_NAME
         sent = b";".join(value for name, value in headers if name == b"cookie").split(b";")
@@ -268,18 +268,6 @@ def session_ended() -> Problem:
         "The session has ended: log in again.",
         headers={"WWW-Authenticate": 'Bearer realm="arcwise"'},
     )
-
-
-def _is_foreign(scope: Scope) -> bool:
-    """Return whether a page of another origin sends the request, unless a person followed a link.
-
-    SameSite does not prevent this: another port of this machine is the same site and gets the cookie.
-    """
-    fetched = {name: value for name, value in scope["headers"] if name.startswith(b"sec-fetch-")}
-    if fetched.get(b"sec-fetch-site", b"none") in (b"none", b"same-origin"):
-        return False
-    followed = fetched.get(b"sec-fetch-mode") == b"navigate" and fetched.get(b"sec-fetch-dest") == b"document"
-    return not followed
 
 
 def _is_in_background(scope: Scope) -> bool:
