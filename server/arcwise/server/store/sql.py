@@ -250,11 +250,12 @@ class SqlStore(StagingStore):
     ) -> SourceReport: ...
 
     def sources(self) -> list[StoredSource]:
-        rows = self._rows(
+        statement = (
             "SELECT s.name, s.replaced, t.id, min(c.epoch), max(c.epoch), count(DISTINCT c.epoch),"  # noqa: S608
             f" sum(c.reports) FROM source s LEFT JOIN counts c ON {self._counts_of_source}"
             " LEFT JOIN task t ON t.number = c.task GROUP BY s.number, t.number ORDER BY t.number"
         )
+        rows = self._count(lambda connection: connection.rows(statement))
         with self._database.errors("read"):
             return sorted(stored_sources(rows), key=lambda source: source.name)
 
