@@ -197,7 +197,8 @@ def device_reach(
     low, high = 0.0, min(quantile / math.sqrt(reports * variance), most)
     while (root := tilted(high)[1]) < quantile and high < most:
         low, high = high, min(2 * high, most)
-    if root > quantile:
+    # With 10^15 reports, rounding errors may exceed the root at `low`. The normal law is right for these.
+    if root > quantile > tilted(low)[1]:
         from scipy.optimize import brentq
 
         high = float(brentq(lambda t: tilted(t)[1] - quantile, low, high, xtol=1e-300, rtol=1e-7))
