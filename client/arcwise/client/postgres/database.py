@@ -312,8 +312,9 @@ class Database:
         self._close_idle()
 
     def _close_idle(self) -> None:
-        while self._idle:
-            self._idle.pop().close()
+        with contextlib.suppress(IndexError):  # another thread may take the last one
+            while True:
+                self._idle.pop().close()
 
 
 def _idle(seconds: float) -> str:
