@@ -46,7 +46,7 @@ CALLABLES: dict[str, tuple[Callable[..., Any], list[str]]] = {
     "minimax": (partial(analysis.minimax, RANGE, 1.0), ["cache"]),
     "plan": (partial(analysis.plan, RANGE, epsilon=1.0, error=0.1), ["compare"]),
     "post_stratify": (partial(analysis.post_stratify, TASK, {"all": COUNTS}, {"all": 1.0}), ["bands"]),
-    "series": (SERIES, ["quantiles", "simultaneous"]),
+    "series": (SERIES, ["simultaneous"]),
     "simulate_counts": (
         lambda **given: analysis.simulate_counts(TASK, [0.5], 10, np.random.default_rng(1), **given),
         ["fixed"],

@@ -70,6 +70,9 @@ _FIXED = ((0.0, 0.1), (0.0, 0.3), (0.0, 0.5), (0.42, 0.43), (0.6, 0.8), (0.9, 1.
 _ORIGIN = 0.51
 """In turns: quantiles of a circle are counted from here, from 0 or from opposite the direction."""
 
+_FURTHER_LEVELS = (0.01, 0.1, 0.9)
+"""Of quantiles, besides those of every estimate."""
+
 
 class Place(NamedTuple):
     """A place where surveys are made; nodes of the mechanism, or None for the task's own."""
@@ -209,7 +212,9 @@ def _line(
     task, truth = one.task, one.truth
     low, length = _line_of(task)
     between = _between(one)
-    result = estimate(task, counts, level=level, bands=True, between=between.values())
+    result = estimate(
+        task, counts, level=level, bands=True, between=between.values(), quantiles=_FURTHER_LEVELS
+    )
     theirs = _of_users(task, counts, level)
     found: dict[tuple[str, str], Answer] = {}
     for whose, told, of_mean, of_variance in (
@@ -240,7 +245,14 @@ def _circle(
     task, truth, period = one.task, one.truth, one.task.domain.length
     between = _between(one)
     origin = (0.0, _ORIGIN * period, None)[number % 3]
-    result = estimate(task, counts, level=level, bands=True, between=between.values(), origin=origin)
+    result = estimate(
+        *(task, counts),
+        level=level,
+        bands=True,
+        between=between.values(),
+        origin=origin,
+        quantiles=_FURTHER_LEVELS,
+    )
     theirs = _of_users(task, counts, level)
     found: dict[tuple[str, str], Answer] = {}
     moment = complex(np.exp(2j * np.pi * users).mean())

@@ -1,17 +1,21 @@
 """Quantiles of an interval: the point, fine grids, end zones and atoms at the ends, and coverage."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 
+from arcwise.analysis import estimate, post_stratify, series
 from arcwise.analysis.estimators.bounds import Average, Bounds
 from arcwise.analysis.estimators.quantiles import LEVELS, _End, _Line, point, quantiles
 from arcwise.analysis.estimators.shares import share
 from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.likelihood.linear_maps import code_laws
-from arcwise.domains import Interval
+from arcwise.domains import Circle, Domain, Interval
+from arcwise.errors import ParameterError
 from arcwise.mechanisms import OptimalPiecewise
+from arcwise.tasks import Task
+from arcwise.typing import IntArray
 from tests.support.known import known, there, width
 from tests.support.surveys import drawn_counts, node_distribution, surveyed
 
@@ -73,6 +77,46 @@ def test_quantiles_are_ordered_and_inside_their_intervals() -> None:
         assert value.contains(value.value)
         assert -10 <= value.low < value.high <= 30
     assert points == sorted(points, key=float)  # type: ignore[arg-type]
+
+
+def slope(task: Task) -> IntArray:
+    """Return the counts of 5,000 reports from a population with a straight line as its density."""
+    nodes = np.arange(task.mechanism.kernel.nodes) + 1.0
+    return drawn_counts(task.mechanism, nodes / nodes.sum(), 5000, 1).astype(np.int64)
+
+
+@pytest.mark.parametrize("domain", [Interval(0, 10), Interval(0, 10, step=1), Circle(10)], ids=str)
+def test_further_levels_change_no_other_quantile(domain: Domain) -> None:
+    task = Task("waits", domain, 2.0)
+    counts = slope(task)
+    asked: dict[str, Any] = {"origin": 0.0} if domain.circular else {}
+    plain = estimate(task, counts, **asked).quantiles
+    one, some = (estimate(task, counts, quantiles=q, **asked).quantiles for q in ([0.1], (0.999, 0.1, 0.5)))
+    assert list(plain) == [f"{each:g}" for each in LEVELS]
+    assert list(some) == ["0.05", "0.1", "0.25", "0.5", "0.75", "0.95", "0.999"]
+    assert some == {**plain, **one, "0.999": some["0.999"]}
+    assert all(value.contains(value.value) for value in map(known, some.values()))
+
+
+def test_further_levels_on_a_circle_are_counted_from_opposite_the_direction() -> None:
+    task = Task("turns", Circle(10), 2.0)
+    counts = slope(task)
+    assert not estimate(task, counts).quantiles
+    banded = estimate(task, counts, bands=True).quantiles
+    assert estimate(task, counts, quantiles=[0.5]).quantiles == banded
+
+
+@pytest.mark.parametrize("bad", [0.9, "0.9", [0], [1.0], [float("nan")], [None], [0.1234567], [90]])
+def test_bad_levels_are_refused(bad: Any) -> None:
+    task = Task("waits", Interval(0, 10), 2.0)
+    counts = np.ones(task.mechanism.kernel.codes, dtype=int)
+    ways: list[Any] = [estimate, lambda *a, **k: post_stratify(task, {"a": counts}, {"a": 1.0}, **k)]
+    ways.append(lambda *a, **k: series(task, {5: counts}, **k))
+    for way in ways:
+        with pytest.raises(ParameterError, match=r"^quantiles must hold numbers between 0 and 1"):
+            way(task, counts, quantiles=bad)
+    with pytest.raises(ParameterError, match=r"^quantiles must hold at most 20 numbers, got 21"):
+        estimate(task, counts, quantiles=[k / 100 for k in range(1, 22)])
 
 
 def test_quantiles_in_an_end_zone_of_clamp_are_ranges() -> None:

@@ -173,6 +173,10 @@ def test_series_of_several_tasks_are_printed_drawn_and_written() -> None:
     text = good("delay.json", *STORE, "--by", "5", "--share", "0:50", "--quantiles")
     assert "share 0:50" in text
     assert "quantile 0.5" in text
+    for more in ((), ("--by", "5")):
+        text = good("delay.json", *STORE, "--quantile", "0.9", "--quantile", "0.01", *more)
+        assert [text.count(f"quantile {level}") > 0 for level in ("0.01", "0.5", "0.9")] == [True] * 3
+    assert "between 0 and 1" in bad("delay.json", *STORE, "--quantile", "90", code=1)
 
 
 def test_quantiles_of_a_circle_need_an_origin() -> None:

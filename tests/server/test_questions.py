@@ -132,6 +132,8 @@ ASKED: list[tuple[Task, str, dict[str, Any]]] = [
     (HEADING, "origin=-10&share=350:10", {"origin": -10.0, "between": [(350, 10)]}),
     (HEADING, "bands=1&level=0.99", {"bands": True, "level": 0.99}),
     (RATING, "share=4:4&share=1:3", {"between": [(4, 4), (1, 3)]}),
+    (DELAY, "quantile=0.9&quantile=0.01&quantile=0.50", {"quantiles": (0.9, 0.01)}),
+    (HEADING, "quantile=0.9&origin=90", {"quantiles": [0.9], "origin": 90.0}),
 ]
 
 
@@ -158,6 +160,7 @@ async def test_parameters_are_those_of_series(serve: Serve) -> None:
     for query, options in (
         ("simultaneous=true", {"simultaneous": True}),
         ("quantiles=true&origin=0&level=0.9", {"quantiles": True, "origin": 0.0, "level": 0.9}),
+        ("quantile=0.1&origin=0", {"quantiles": [0.1], "origin": 0.0}),
         ("share=0:90&target=users", {"between": [(0, 90)], "target": "users"}),
         ("every=month", {"every": "month"}),
         ("every=week&share=0:90", {"every": 7, "between": [(0, 90)]}),
@@ -251,7 +254,7 @@ async def test_fit_and_plan(serve: Serve) -> None:
     assert (await http.get(path("rating", "/fit"))).json()["note"] == pooled.note != ""
 
 
-REST = "memoised, origin, reports_per_device"
+REST = "memoised, origin, quantile, reports_per_device"
 BAD = [
     (DELAY, "estimate", "level=SECRET", "level must be a number from 0.5 to 0.9999"),
     (DELAY, "estimate", "level=0.99999", "level must be a number from 0.5 to 0.9999"),
@@ -263,11 +266,17 @@ BAD = [
     (RATING, "estimate", "share=1.2:1.8", "share must be LOW:HIGH"),
     (HEADING, "estimate", "share=10:10", "share must be LOW:HIGH"),
     (DELAY, "estimate", "&".join(f"share={k}:180" for k in range(MAX_SHARES + 1)), "at most 20 times"),
+    *(
+        (DELAY, "estimate", f"quantile={bad}", "quantile must be a number between 0 and 1 with at most six")
+        for bad in ("SECRET", "0", "1", "nan", "-0.5", "0.1234567", "0.5&quantile=2")
+    ),
+    (DELAY, "series", "&".join(f"quantile=0.{k}" for k in range(10, 31)), "at most 20 times"),
+    (HEADING, "series", "quantile=0.1", "origin must be given for quantiles on a circle"),
     (DELAY, "estimate", "bands=SECRET", "bands must be true or false"),
     (DELAY, "estimate", "origin=3", "origin must be left out: this task's domain is an interval"),
     (HEADING, "estimate", "origin=inf", "origin must be a finite number"),
     (DELAY, "estimate", "target=SECRET", "target must be population or users"),
-    (DELAY, "estimate", "level=0.9&level=0.9", "each at most once, except for share"),
+    (DELAY, "estimate", "level=0.9&level=0.9", "each at most once, except for share and quantile"),
     (DELAY, "estimate", "every=day", f"The only parameters are bands, from, level, {REST}, share, target"),
     (DELAY, "estimate", "from=SECRET", "from and to take: a date"),
     (DELAY, "estimate", "to=1e400", "from and to take"),
@@ -281,7 +290,7 @@ BAD = [
         DELAY,
         "series",
         "SECRET=1",
-        "The only parameters are every, from, level, memoised, origin, quantiles, rep",
+        "The only parameters are every, from, level, memoised, origin, quantile, quan",
     ),
     (DELAY, "fit", "level=0.9", "The only parameters are from, memoised, reports_per_device, to, each"),
     (DELAY, "series", "bands=true", "The only parameters are every, from"),

@@ -55,6 +55,7 @@ def test_what_a_server_has_is_what_its_counts_give(tmp_path: Path) -> None:
             "bands": True,
             "origin": 0.1,
             "level": 0.9,
+            "quantiles": (0.9, 0.333333),
         }
         both = 2 * counts[HEADING]
         assert reader.estimate(HEADING, **options) == estimate(HEADING, both, epochs=4, **options)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import quote
 
 from arcwise.analysis.estimators.comparison import Comparison
+from arcwise.analysis.estimators.quantiles import checked_levels
 from arcwise.analysis.estimators.result import Estimate
 from arcwise.analysis.timeseries.result import Series
 from arcwise.checks import checked_bool, explained, real_or_nan
@@ -131,6 +132,7 @@ class Reader:
         memoised: bool = False,
         bands: bool = False,
         origin: float | None = None,
+        quantiles: Iterable[float] = (),
     ) -> Estimate:
         """Return the estimate of a task; without reports it has ``n == 0`` and no values.
 
@@ -140,7 +142,7 @@ class Reader:
             The task, its id, or its name if exactly one open task has it.
         start, end
             Use the reports of epochs that start at `start` or later, and before `end`; None sets no limit.
-        level, between, target, reports_per_device, memoised, bands, origin
+        level, between, target, reports_per_device, memoised, bands, origin, quantiles
             As for `arcwise.analysis.estimate`.
         """
         asked = _times("from", "to", start, end)
@@ -152,6 +154,7 @@ class Reader:
             memoised=memoised,
             bands=bands,
             origin=origin,
+            quantile=quantiles,
         )
         return Estimate.from_dict(self.document(task, "estimate", asked))
 
@@ -165,7 +168,7 @@ class Reader:
         level: float = 0.95,
         simultaneous: bool = False,
         between: Iterable[tuple[float, float]] = (),
-        quantiles: bool = False,
+        quantiles: bool | Iterable[float] = False,
         origin: float | None = None,
         target: Target = "population",
         reports_per_device: float | None = None,
@@ -189,7 +192,8 @@ class Reader:
             target=target,
             reports_per_device=reports_per_device,
             memoised=memoised,
-            quantiles=quantiles,
+            quantile=() if isinstance(quantiles, bool) else quantiles,
+            quantiles=isinstance(quantiles, bool) and quantiles,
             origin=origin,
             simultaneous=simultaneous,
         )
@@ -315,10 +319,13 @@ def _time(time: Time) -> str:
     return time.isoformat() if isinstance(time, date) else str(time)
 
 
-def _asked(share: Iterable[tuple[float, float]], **options: Any) -> list[tuple[str, str]]:
+def _asked(
+    share: Iterable[tuple[float, float]], quantile: Iterable[float] = (), **options: Any
+) -> list[tuple[str, str]]:
     """Return the parameters that differ from their defaults; numbers keep all their digits."""
-    shares = [("share", f"{float(low)!r}:{float(high)!r}") for low, high in share]
-    return shares + [
+    several = [("share", f"{float(low)!r}:{float(high)!r}") for low, high in share]
+    several += [("quantile", f"{each!r}") for each in checked_levels(quantile)]
+    return several + [
         (name, str(checked_bool(name, value)).lower() if name in _FLAGS else str(value))
         for name, value in options.items()
         if value is not None and value is not False and (name, value) not in _DEFAULTS

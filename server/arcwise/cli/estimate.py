@@ -180,6 +180,14 @@ class Outcome(NamedTuple):
 @click.option(
     "--quantiles", is_flag=True, help="With --by: also quantiles of every point (on a circle: --origin)."
 )
+@click.option(
+    "--quantile",
+    "levels",
+    type=float,
+    multiple=True,
+    metavar="LEVEL",
+    help="Also estimate the quantile of this level, such as 0.9; with --by at every point. Repeatable.",
+)
 @click.option("--level", default=0.95, show_default=True, help="Level of the intervals.")
 @click.option(
     "--target",
@@ -248,6 +256,7 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
     step: str | None,
     simultaneous: bool,
     quantiles: bool,
+    levels: tuple[float, ...],
     level: float,
     target: Target,
     reports_per_device: float | None,
@@ -321,6 +330,7 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
                 "every": epochs_in_step(task, step, "--by"),
                 **span._asdict(),
                 **over_time,
+                "quantiles": levels or quantiles,
             }
             points = series(task, by_epoch, sampled=sampled, target=target, **asked, **options)
             return Outcome(points.to_dict(), str(points), [points])
@@ -330,7 +340,7 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
             "epochs": epochs_across(by_epoch, span),
             **options,
         }
-        result = estimate_counts(task, array, sampled=sampled, **here)
+        result = estimate_counts(task, array, sampled=sampled, quantiles=levels, **here)
         comparisons = compare.comparisons(task, array, span, store, **here)
         fit = fit_test(task, array, epochs=here["epochs"], **repeated) if tested else None
         return _estimated(task, span, result, comparisons, fit)
@@ -339,7 +349,7 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
     outcomes = _printed(
         (outcome_of(*each) for each in counted)
         if weights is None
-        else (_weighted(counted, weights, bands=bands_too, **options) for _ in (None,)),
+        else (_weighted(counted, weights, bands=bands_too, quantiles=levels, **options) for _ in (None,)),
         len(tasks) if weights is None else 1,
         as_json=as_json,
     )

@@ -7,10 +7,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from arcwise.analysis.counts import checked_task
-from arcwise.analysis.estimators import direction, mean, mode, quantiles, shares, variance
+from arcwise.analysis.estimators import direction, mean, mode, shares, variance
 from arcwise.analysis.estimators.histogram import histogram
 from arcwise.analysis.estimators.inference_target import check_level, target_words
 from arcwise.analysis.estimators.modes import count_modes
+from arcwise.analysis.estimators.quantiles import (
+    check_no_origin,
+    checked_levels,
+    circular_quantiles,
+    opposite,
+)
+from arcwise.analysis.estimators.quantiles import quantiles as quantiles_of
 from arcwise.analysis.estimators.result import Estimate, share_name, wrapped
 from arcwise.analysis.estimators.survey import Survey, caps_note, devices_of, noted, unsaid_reports
 from arcwise.analysis.threads import one_thread
@@ -18,7 +25,7 @@ from arcwise.checks import checked_bool, explained
 from arcwise.kernels.certificate import UNIT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import ArrayLike
 
@@ -55,6 +62,7 @@ def estimate(
     epochs: int = 1,
     bands: bool = False,
     origin: float | None = None,
+    quantiles: Iterable[float] = (),
 ) -> Estimate:
     """Return every estimate that applies to a task, computed from the counts of its reports.
 
@@ -98,7 +106,10 @@ def estimate(
     origin
         On a circle: the place from which quantiles are counted upwards, in the unit of the domain; for times
         of day, 0 is midnight. The default is the place opposite the mean direction; it is used only with
-        `bands`, and only if the reports determine the direction.
+        `bands` or `quantiles`, and only if the reports determine the direction.
+    quantiles
+        Levels between 0 and 1, at most 20: their quantiles are computed too, besides those of the levels
+        0.05, 0.25, 0.5, 0.75 and 0.95.
 
     Raises
     ------
@@ -123,7 +134,9 @@ def estimate(
         reports_per_device=reports_per_device,
         memoised=memoised,
     )
-    result = unwrapped_estimate(task, survey, level=level, between=between, bands=bands, origin=origin)
+    result = unwrapped_estimate(
+        task, survey, level=level, between=between, bands=bands, origin=origin, quantiles=quantiles
+    )
     most = unsaid_reports(reports_per_device, (task, epochs))
     if most > 1.0:
         result = _with_caps(result, task, survey, most)
@@ -165,10 +178,11 @@ def unwrapped_estimate(
     between: Iterable[tuple[float, float]] = (),
     bands: bool = False,
     origin: float | None = None,
+    quantiles: Iterable[float] = (),
 ) -> Estimate:
     """Return `estimate` of a survey; places on a circle are unwrapped, with low <= value <= high."""
     check_level(level)
-    bands = checked_bool("bands", bands)
+    bands, also = checked_bool("bands", bands), checked_levels(quantiles)
     mechanism = task.mechanism
     result = replace(
         empty_estimate(task, level=level, target=survey.target, sampled=survey.sampled),
@@ -181,9 +195,9 @@ def unwrapped_estimate(
         ),
         **by_moments(survey, level),
     )
-    if bands and origin is None and result.direction is not None:
-        origin = quantiles.opposite(result.direction, mechanism.domain.length)
-    result = replace(result, **by_shares(survey, level, between, bands=bands, origin=origin))
+    if (bands or also) and origin is None and result.direction is not None:
+        origin = opposite(result.direction, mechanism.domain.length)
+    result = replace(result, **by_shares(survey, level, between, bands=bands, origin=origin, also=also))
     return told_if_wide(result, task)
 
 
@@ -229,15 +243,16 @@ def by_shares(
     *,
     bands: bool,
     origin: float | None,
+    also: Sequence[float],
 ) -> dict[str, Any]:
     """Return the parts of an `Estimate` that come from shares: mode, quantiles, shares, bins and band."""
     circular = survey.mechanism.kernel.circular
     found: dict[str, Any] = {"mode": mode.mode(survey, level=level, interval=bands)}
     if not circular:
-        quantiles.check_no_origin(origin)
-        found["quantiles"] = quantiles.quantiles(survey, level=level)
+        check_no_origin(origin)
+        found["quantiles"] = quantiles_of(survey, level=level, also=also)
     elif origin is not None:
-        found["quantiles"] = quantiles.circular_quantiles(survey, origin, level=level)
+        found["quantiles"] = circular_quantiles(survey, origin, level=level, also=also)
     pairs = shares.checked_between(between)
     names = [share_name(*ends) for ends in pairs]
     found["shares"] = dict(zip(names, shares.shares(survey, pairs, level=level), strict=True))

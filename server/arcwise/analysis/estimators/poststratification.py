@@ -34,7 +34,7 @@ from arcwise.analysis.estimators.histogram import histogram
 from arcwise.analysis.estimators.inference_target import check_level
 from arcwise.analysis.estimators.mean import mean, outside_note, strata_reach
 from arcwise.analysis.estimators.modes import count_modes
-from arcwise.analysis.estimators.quantiles import opposite
+from arcwise.analysis.estimators.quantiles import checked_levels, opposite
 from arcwise.analysis.estimators.result import Estimate, Value, all_notes, wrapped
 from arcwise.analysis.estimators.survey import (
     Survey,
@@ -76,6 +76,7 @@ def post_stratify(
     epochs: int = 1,
     bands: bool = False,
     origin: float | None = None,
+    quantiles: Iterable[float] = (),
 ) -> Estimate:
     """Return every estimate that applies to a task, for a population made up of strata.
 
@@ -90,7 +91,7 @@ def post_stratify(
     weights
         The size of each stratum in the population, by the same names: positive numbers in any unit, such as
         devices in use. They are taken as exact.
-    level, between, reports_per_device, memoised, epochs, bands, origin
+    level, between, reports_per_device, memoised, epochs, bands, origin, quantiles
         As in `estimate`, and the same for all strata. `epochs` is the number for the stratum with the most
         epochs, and the caps are those of `task`. Intervals are for the population.
 
@@ -121,7 +122,7 @@ def post_stratify(
     """
     checked_task(task)
     check_level(level)
-    bands = checked_bool("bands", bands)
+    bands, also = checked_bool("bands", bands), checked_levels(quantiles)
     mechanism = task.mechanism
     surveys, parts = _checked(task, strata, weights, reports_per_device=reports_per_device, memoised=memoised)
     fewest = min(surveys, key=lambda each: each.devices)  # notes on few reports refer to this stratum
@@ -137,7 +138,7 @@ def post_stratify(
             found["direction"] = arrow_direction(mechanism, arrow, level, about)
             found["resultant_length"] = arrow_length(mechanism, arrow, level, about)
         found["circular_variance"] = circular_variance(found["resultant_length"])
-        if bands and origin is None:
+        if (bands or also) and origin is None:
             origin = opposite(found["direction"], mechanism.domain.length)
     else:
         found["mean"] = _mean(surveys, parts, level)
@@ -175,7 +176,7 @@ def post_stratify(
             count_modes(mechanism, shares, devices, probabilities),
             method="fits to the strata, times their weights",
         ),
-        **by_shares(whole, level, between, bands=bands, origin=origin),
+        **by_shares(whole, level, between, bands=bands, origin=origin, also=also),
         **found,
     )
     return wrapped(told_if_wide(result, task), task)

@@ -14,18 +14,20 @@ of its interval.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from statistics import NormalDist
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
 from arcwise.analysis.estimators.bounds import METHOD, SMOOTHED, USUAL, narrowed_root
 from arcwise.analysis.estimators.result import Value, all_notes, quantile_name
 from arcwise.analysis.grid import arc_cover, cell_edges, coarse_notes, first_cell, values_of
+from arcwise.checks import real_or_nan, shown
 from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from arcwise.analysis.estimators.bounds import AnyAverage, Evidence
     from arcwise.analysis.estimators.survey import Profile
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
+MOST_LEVELS = 20  # of further quantiles: each takes some 10 ms
 
 _TRIALS = 12  # rounds of the search, each with a bound for every end that is not near enough yet
 
@@ -60,14 +63,38 @@ _STEPS = 10  # approximate number of places with a bound for the steps of one en
 _ROUNDING = 1e-9  # part of a cell: smaller parts are rounding errors
 
 
-def quantiles(survey: Profile, *, level: float = 0.95) -> dict[str, Value]:
-    """Return the quantiles at `LEVELS` of a survey on an `Interval`, in the unit of the domain."""
+def checked_levels(levels: Any) -> tuple[float, ...]:
+    """Return the levels of further quantiles in order, each once.
+
+    Raises `ParameterError` unless each is between 0 and 1, with at most six significant digits: its name in
+    results has no more.
+
+    Examples
+    --------
+    >>> checked_levels([0.9, 0.1, 0.5])
+    (0.1, 0.5, 0.9)
+    """
+    found = [real_or_nan(each) for each in levels] if isinstance(levels, Iterable) else [math.nan]
+    if not all(0.0 < each < 1.0 and float(quantile_name(each)) == each for each in found):
+        raise ParameterError(
+            "quantiles must hold numbers between 0 and 1 with at most six significant digits, such as "
+            f"(0.1, 0.9); got {shown(levels)}"
+        )
+    if len(found) > MOST_LEVELS:
+        raise ParameterError(f"quantiles must hold at most {MOST_LEVELS} numbers, got {len(found)}")
+    return tuple(sorted({*found}))
+
+
+def quantiles(survey: Profile, *, level: float = 0.95, also: Sequence[float] = ()) -> dict[str, Value]:
+    """Return the quantiles at `LEVELS` and those `also` asked for, in the unit of the domain.
+
+    The survey is on an `Interval`.
+    """
     mechanism, probabilities = survey.mechanism, survey.probabilities
-    intervals = _Line(survey.bounds, 0.0).intervals(level)
     domain = mechanism.domain
     common = all_notes(survey.few, coarse_notes(mechanism), SMOOTHED)
     result = {}
-    for tau, ends in zip(LEVELS, intervals, strict=True):
+    for tau, ends in _intervals(survey, 0.0, level, also):
         unit = point(mechanism, probabilities, tau)
         note = ""
         value: float | None = None
@@ -100,6 +127,19 @@ def point(mechanism: Mechanism, probabilities: FloatArray, tau: float) -> float:
     return float(edges[right] + share * (edges[right + 1] - edges[right]))
 
 
+def _intervals(
+    survey: Profile, cut: float, level: float, also: Sequence[float]
+) -> list[tuple[float, tuple[float, float]]]:
+    """Return the intervals of the quantiles at `LEVELS` and `also`, each with its level, in order.
+
+    Further levels are searched one by one, so no interval depends on which others are asked for.
+    """
+    found: list[tuple[float, tuple[float, float]]] = []
+    for levels in (LEVELS, *((tau,) for tau in also if tau not in LEVELS)):
+        found += zip(levels, _Line(survey.bounds, cut, levels).intervals(level), strict=True)
+    return sorted(found)
+
+
 def opposite(direction: Value, period: float) -> float | None:
     """Return the place opposite a mean direction, or None if the direction is not determined."""
     if direction.value is None or direction.low is None or direction.high is None:
@@ -109,8 +149,10 @@ def opposite(direction: Value, period: float) -> float | None:
     return (direction.value + period / 2) % period
 
 
-def circular_quantiles(survey: Profile, origin: float, *, level: float = 0.95) -> dict[str, Value]:
-    """Return the quantiles at `LEVELS` of the values upwards from an origin, in the domain's unit.
+def circular_quantiles(
+    survey: Profile, origin: float, *, level: float = 0.95, also: Sequence[float] = ()
+) -> dict[str, Value]:
+    """Return the quantiles at `LEVELS` and `also` of the values upwards from an origin, in the domain's unit.
 
     The circle is cut open at the origin (modulo the period), and the intervals are for the population's
     quantiles counted from exactly this place. The values lie in [0, period); an interval may extend below 0
@@ -122,7 +164,7 @@ def circular_quantiles(survey: Profile, origin: float, *, level: float = 0.95) -
     period = mechanism.domain.length
     values = values_of(mechanism)
     cut = cut_at(mechanism, origin)
-    intervals = _Line(survey.bounds, cut).intervals(level)
+    intervals = _intervals(survey, cut, level, also)
     common = all_notes(
         survey.few,
         f"counted upwards from {origin % period:.6g}",
@@ -130,8 +172,8 @@ def circular_quantiles(survey: Profile, origin: float, *, level: float = 0.95) -
         SMOOTHED,
     )
     result = {}
-    points = along_circle(mechanism, probabilities, cut)
-    for tau, unit, (low, high) in zip(LEVELS, points, intervals, strict=True):
+    points = along_circle(mechanism, probabilities, cut, [tau for tau, _ in intervals])
+    for unit, (tau, (low, high)) in zip(points, intervals, strict=True):
         if values is not None:  # number of values after the first value counted
             number = round(unit * values.size)
             ends = round(low * values.size), round(high * values.size)
@@ -165,15 +207,17 @@ def cut_at(mechanism: Mechanism, origin: float) -> float:
     return (values.between(cut, 1.0)[0] % values.size - 0.5) / values.size
 
 
-def along_circle(mechanism: Mechanism, probabilities: FloatArray, cut: float) -> list[float]:
-    """Return the quantiles at `LEVELS` of a node distribution, as lengths from a cut, in turns.
+def along_circle(
+    mechanism: Mechanism, probabilities: FloatArray, cut: float, levels: Sequence[float] = LEVELS
+) -> list[float]:
+    """Return the quantiles at some levels of a node distribution, as lengths from a cut, in turns.
 
     On a lattice the quantiles are values: whole steps from the first value after the cut.
     """
     grid = np.linspace(0.0, 1.0, len(probabilities) + 1)
     edges, fitted = cell_edges(mechanism), np.roll(probabilities, -first_cell(mechanism))
     upto = np.array([arc_cover(edges, cut, length) @ fitted for length in grid])
-    units: FloatArray = np.interp(LEVELS, upto, grid)
+    units: FloatArray = np.interp(levels, upto, grid)
     values = values_of(mechanism)
     if values is not None:
         units = np.maximum(np.ceil(units * values.size - _ROUNDING) - 1.0, 0.0) / values.size
@@ -183,11 +227,11 @@ def along_circle(mechanism: Mechanism, probabilities: FloatArray, cut: float) ->
 class _Line:
     """The domain laid out from its low end, or a circle from a cut, with bounds of the distribution function.
 
-    The line starts at `cut` on the unit domain: at 0 on an interval.
+    The line starts at `cut` on the unit domain: at 0 on an interval. `levels` are those of the quantiles.
     """
 
-    def __init__(self, bounds: Evidence, cut: float) -> None:
-        self._bounds, self._cut = bounds, cut
+    def __init__(self, bounds: Evidence, cut: float, levels: Sequence[float] = LEVELS) -> None:
+        self._bounds, self._cut, self._levels = bounds, cut, levels
         places = bounds.places
         self._values = places.values
         along = (places.at - cut) % 1.0 if places.circular else places.at
@@ -202,7 +246,7 @@ class _Line:
         self._known: dict[tuple[_End, int], float] = {}
 
     def intervals(self, level: float) -> list[tuple[float, float]]:
-        """Return the interval of the quantile at each of `LEVELS`: lengths from the start of the line."""
+        """Return the interval of the quantile at each level: lengths from the start of the line."""
         ends = self.ends(level)
         for _ in range(_TRIALS):
             asked = {(end.side, index) for end in ends if (index := self._next(end)) is not None}
@@ -216,16 +260,16 @@ class _Line:
         return list(zip(np.minimum(low, high).tolist(), np.maximum(low, high).tolist(), strict=True))
 
     def ends(self, level: float) -> list[_End]:
-        """Return the lower and the upper end of each of `LEVELS`, to be searched."""
+        """Return the lower and the upper end of the quantile at each level, to be searched."""
         upto = self._model[0]
-        middles = [min(int(np.searchsorted(upto, tau)), len(upto) - 1) for tau in LEVELS]
+        middles = [min(int(np.searchsorted(upto, tau)), len(upto) - 1) for tau in self._levels]
         # The share up to a place in the middle, and the share beyond it; on a lattice the latter is from the
         # next value on.
         rests = [len(upto) - 1 - each - (self._values is not None) for each in middles]
         self._ask({(0, each) for each in middles} | {(1, each) for each in rests})
         least = NormalDist().inv_cdf(1.0 - _ONCE * (1.0 - level))
         ends = []
-        for tau, middle, rest in zip(LEVELS, middles, rests, strict=True):
+        for tau, middle, rest in zip(self._levels, middles, rests, strict=True):
             over, under = self._averages[0][middle], self._averages[1][rest]
             root = max(narrowed_root(over, under, 1.0, level), least)
             ends += [_End(0, middle, tau, root), _End(1, rest, 1.0 - tau, root)]

@@ -15,7 +15,7 @@ from arcwise.analysis.counts import check_counts, checked_task
 from arcwise.analysis.estimators import direction, mean
 from arcwise.analysis.estimators.estimation import reported_delta, unwrapped_estimate
 from arcwise.analysis.estimators.inference_target import FEW, check_level, check_sampled, check_target
-from arcwise.analysis.estimators.quantiles import check_no_origin
+from arcwise.analysis.estimators.quantiles import check_no_origin, checked_levels
 from arcwise.analysis.estimators.result import wrapped
 from arcwise.analysis.estimators.shares import checked_between
 from arcwise.analysis.estimators.survey import Survey, caps_note, devices_of, noted, unsaid_reports
@@ -68,7 +68,7 @@ def series(
     level: float = 0.95,
     simultaneous: bool = False,
     between: Iterable[tuple[float, float]] = (),
-    quantiles: bool = False,
+    quantiles: bool | Iterable[float] = False,
     origin: float | None = None,
     target: Target = "population",
     sampled: float = 1.0,
@@ -100,7 +100,8 @@ def series(
         Pairs (low, high) as in `estimate`: shares at every point. This requires a whole estimate for each
         point.
     quantiles
-        Compute quantiles at every point. This, too, requires a whole estimate for each point.
+        Compute quantiles at every point: True, or the levels of further quantiles as in `estimate`. This,
+        too, requires a whole estimate for each point.
     origin
         The origin of quantiles on a circle, as in `estimate`: the same place at every point. Quantiles on a
         circle require it.
@@ -134,7 +135,8 @@ def series(
     check_target(target)
     sampled = check_sampled(sampled)
     simultaneous = checked_bool("simultaneous", simultaneous)
-    quantiles = checked_bool("quantiles", quantiles)
+    levels = () if isinstance(quantiles, bool) else checked_levels(quantiles)
+    quantiles = quantiles if isinstance(quantiles, bool) else bool(levels)
     period = task.domain.length if task.domain.circular else None
     if period is None:
         check_no_origin(origin)
@@ -171,7 +173,7 @@ def series(
             f"no interval has a level above {HIGHEST_LEVEL}"
         )
     repeated: dict[str, Any] = {"reports_per_device": reports_per_device, "memoised": memoised}
-    asked = {"between": pairs, "origin": origin} if whole else None
+    asked = {"between": pairs, "origin": origin, "quantiles": levels} if whole else None
     values: dict[int, dict[str, Any]] = {}
     for place, numbers in filled:
         survey = Survey(task.mechanism, numbers, target=target, sampled=sampled, **repeated)

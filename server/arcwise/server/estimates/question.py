@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from arcwise.analysis.counts import same_units
 from arcwise.analysis.estimators.inference_target import TARGETS
+from arcwise.analysis.estimators.quantiles import MOST_LEVELS, checked_levels
 from arcwise.analysis.estimators.shares import unit_ends
 from arcwise.analysis.robustness import MOST_CODES
 from arcwise.analysis.timeseries.epochs import Span, epochs_in_step, read_epoch
@@ -38,7 +39,8 @@ class Question(NamedTuple):
     A `span` of None covers all epochs. `every` is the length of a point of a series, and `other_id` and
     `other_span` name the other reports of a difference; in other questions they are 0, "" and None.
     `half_width` is the half-width that a plan wants for the interval of the mean or the direction.
-    `quantiles` and `simultaneous` are options of `series`; all other options are options of `estimate`.
+    `quantiles` holds the levels of further quantiles; in a series, True asks for the usual ones.
+    `simultaneous` is an option of `series`; all other options are options of `estimate`.
     """
 
     task_id: str
@@ -52,7 +54,7 @@ class Question(NamedTuple):
     memoised: bool = False
     bands: bool = False
     origin: float | None = None
-    quantiles: bool = False
+    quantiles: bool | tuple[float, ...] = False
     simultaneous: bool = False
     other_id: str = ""
     other_span: Span | None = None
@@ -111,6 +113,11 @@ _PARAMETERS: Final = {
         "circle.",
     ),
     "origin": _Parameter(_NUMBER, "On a circle: counts quantiles upwards from here; implies quantiles."),
+    "quantile": _Parameter(
+        {"type": "array", "items": {**_NUMBER, "exclusiveMinimum": 0, "exclusiveMaximum": 1}}
+        | {"maxItems": MOST_LEVELS},
+        "A number between 0 and 1: adds the quantile of this level, in a series at every point. Repeatable.",
+    ),
     "quantiles": _Parameter(_FLAG, "Adds quantiles of every point; on a circle only with origin."),
     "simultaneous": _Parameter(_FLAG, "The level holds for all points together."),
     "against": _Parameter(
@@ -134,10 +141,14 @@ REPEATED = ("reports_per_device", "memoised")
 
 _ESTIMATE = (*_EPOCHS, "level", "share", "target", *REPEATED, "bands", "origin")
 
+_SEVERAL = ("share", "quantile")
+"""Parameters that may be given several times."""
+
 KINDS: Final[dict[Kind, tuple[str, ...]]] = {
-    "estimate": _ESTIMATE,
+    "estimate": (*_ESTIMATE, "quantile"),
     "series": (
-        *(*_EPOCHS, "every", "level", "share", "target", *REPEATED, "origin", "quantiles", "simultaneous"),
+        *(*_EPOCHS, "every", "level", "share", "target", *REPEATED, "origin"),
+        *("quantile", "quantiles", "simultaneous"),
     ),
     "difference": (*_ESTIMATE, "against", "against_from", "against_to"),
     "fit": (*_EPOCHS, *REPEATED),
@@ -177,18 +188,18 @@ def read_question(
     """
     names = KINDS[kind]
     given: dict[str, str] = {}
-    shares: list[str] = []
+    several: dict[str, list[str]] = {name: [] for name in _SEVERAL if name in names}
     # Unknown parameters are refused: a range with a mistyped name must not be taken for all epochs.
     for name, text in query:
         if name in also:
             continue
-        if name == "share" and name in names:
-            shares.append(text)
+        if name in several:
+            several[name].append(text)
         elif name not in names or name in given:
             known = ", ".join(sorted({*names, *also}))
             raise _invalid(
                 f"The only parameters are {known}, each at most once"
-                + (", except for share." if "share" in names else ".")
+                + (f", except for {' and '.join(several)}." if several else ".")
             )
         else:
             given[name] = text
@@ -199,13 +210,13 @@ def read_question(
         span=read.span(task, "from", "to", needed=kind == "series"),
         every=read.every() if kind == "series" else 0,
         level=read.number("level", "a number from 0.5 to 0.9999", lambda x: 0.5 <= x <= 0.9999) or 0.95,
-        between=read.shares(shares),
+        between=read.shares(several.get("share", [])),
         target=read.target(),
         reports_per_device=read.number("reports_per_device", "a number from 1 on", lambda x: x >= 1),
         memoised=read.flag("memoised"),
         bands=read.flag("bands"),
         origin=read.origin(),
-        quantiles=read.flag("quantiles"),
+        quantiles=read.levels(several.get("quantile", [])) or read.flag("quantiles"),
         simultaneous=read.flag("simultaneous"),
     )
     if question.memoised and question.reports_per_device in {None, 1.0}:
@@ -308,6 +319,17 @@ class _Reader:
         if self.has("origin") and not domain.circular:
             raise _invalid("origin must be left out: this task's domain is an interval, which has no origin.")
         return self.number("origin", "a finite number", lambda x: math.isfinite(x / domain.length))
+
+    def levels(self, texts: list[str]) -> tuple[float, ...]:
+        """Return the levels of the quantiles that were requested, each once."""
+        try:
+            checked = checked_levels([_number(text) for text in texts])
+        except ParameterError:
+            raise _invalid(
+                "quantile must be a number between 0 and 1 with at most six significant digits, given at "
+                f"most {MOST_LEVELS} times."
+            ) from None
+        return checked
 
     def shares(self, texts: list[str]) -> tuple[tuple[float, float], ...]:
         """Return the pairs of values that shares were requested for, each pair once."""

@@ -402,5 +402,5 @@ class Estimates:
             self._worker.close()
 
 
-_ESTIMATE = ("level", "between", "target", *REPEATED, "bands", "origin")
+_ESTIMATE = ("level", "between", "target", *REPEATED, "bands", "origin", "quantiles")
 _SERIES = ("level", "between", "target", *REPEATED, "origin", "quantiles", "simultaneous")
