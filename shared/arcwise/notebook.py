@@ -38,7 +38,7 @@ class Form(NamedTuple):
     notes: Sequence[str] = ()
 
     def html(self, picture: str = "") -> str:
-        """Return the form as HTML, with an optional finished element such as ``<svg>`` as its picture.
+        """Return this display as HTML; `picture` is optional markup, such as an ``<svg>`` element.
 
         On a narrow screen the picture can be scrolled.
         """

@@ -44,7 +44,7 @@ def test_ages_get_round_bounds_a_step_and_clipping() -> None:
     assert task.domain == Interval(0, 100, clip=True, step=1)
     assert text.startswith("arcwise task new x --domain 0:100 --step 1 --clip --epsilon 1\n")
     assert "note: bounds from 300 values, rounded outward\n" in text
-    assert "note: values are multiples of 1: a step, with 101 values\n" in text
+    assert "note: all values are multiples of 1, so the task has this step and 101 values\n" in text
     assert "note: a domain taken from data reveals something about the data" in text
     assert "wrote x.json" in text
 

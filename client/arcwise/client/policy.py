@@ -271,7 +271,7 @@ class Policy:
         return frozenset(self._bills)
 
     def bill(self, name: str | None) -> Bill:
-        """Return the bill of one report to a task or of a whole round of a group, with its own account first.
+        """Return the bill of a report to a task, or of a round of a group, whose account is first.
 
         None means everything. Raises `UnknownTaskError` if no task or
         group has this name.

@@ -133,7 +133,8 @@ def revoke(*, key_id: str, url: str) -> None:
 @click.option(
     "--config",
     type=click.Path(path_type=Path),
-    help="File to write for apps to ship with, application/ohttp-keys.  [default: FILE.ohttp-keys]",
+    help="Write the public keys that apps ship with (application/ohttp-keys) to this file.  "
+    "[default: FILE.ohttp-keys]",
 )
 def gateway(*, file: Path, rotate: bool, keep_days: int, config: Path | None) -> None:
     """Make or rotate the keys with which a server opens oblivious requests.

@@ -230,7 +230,7 @@ def _with_step(
         ]
     if rounding is None:
         rounding = "nearest" if between else "refuse"
-    words = f"values are multiples of {step:g}: a step, with {size:,} values"
+    words = f"all values are multiples of {step:g}, so the task has this step and {size:,} values"
     if between:
         words += f"; {between:,} of {len(values):,} are between two of them, rounding {rounding}"
     args: dict[str, Any] = {"step": step, "rounding": rounding}

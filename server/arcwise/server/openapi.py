@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 PROBLEM = {
     "type": "object",
-    "description": "RFC 9457. It never repeats what was sent.",
+    "description": "A problem document (RFC 9457). It never repeats what was sent.",
     "required": ["type", "title", "status", "detail"],
     "properties": {
         "type": {

@@ -319,7 +319,7 @@ class Runtime:
         if self.ingest.waiting_bytes > _FULL * self.settings.max_waiting_bytes:
             return "The queue before the store is full."
         if self.archiver is not None and self.archiver.is_full:
-            return "The queue before the archive is full."
+            return "The queue of batches for the archive is full: see why the archive cannot be written."
         return None
 
     def drain(self) -> None:

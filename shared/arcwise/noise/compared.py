@@ -98,7 +98,7 @@ class Laplace(EndlessNoise):
 class TruncatedLaplace(ContinuousNoise):
     """The density ``B e^(-epsilon |x| / sensitivity)`` on [-A, A]; (epsilon, delta)-DP.
 
-    The last part of length `sensitivity` at either end has the probability delta.
+    At each end, the last part of the length `sensitivity` has the probability delta.
 
     Parameters
     ----------

@@ -208,7 +208,7 @@ class GridNoise:
         return np.arange(self._first, self._first + self._weights.size, dtype=np.float64) * self._step
 
     def var(self) -> float:
-        """Return the variance of the noise, in the unit of `step` squared, summed over the weights."""
+        """Return the variance of the noise, a sum over the weights, in the square of the unit of `step`."""
         probabilities = np.ldexp(self._weights.astype(np.float64), -64)
         values = self.values
         return float(np.dot(probabilities, (values - np.dot(probabilities, values)) ** 2))

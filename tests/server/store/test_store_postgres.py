@@ -538,7 +538,7 @@ def test_no_password_in_refusals(given: str) -> None:
     [
         ("UPDATE counts SET reports = -1 WHERE code = 2", "epoch 100: negative counts"),
         ("UPDATE counts SET reports = 2::bigint ^ 62", "100: negative counts in a shard, or counts above"),
-        ("UPDATE counts SET code = 204 WHERE code = 2", "counts of code 204, which it does not have"),
+        ("UPDATE counts SET code = 204 WHERE code = 2", "counts of code 204, which the task lacks"),
         ("UPDATE total SET reports = 2 ^ 62", "its total says 4,611,686,018,427,387,904"),
     ],
 )

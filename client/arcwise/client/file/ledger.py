@@ -276,7 +276,7 @@ def _read(connection: sqlite3.Connection, item: Item, now: float) -> tuple[Balan
 
 
 def _widen(balance: Balance, item: Item, now: float) -> tuple[int, int, int] | None:
-    """Widen an account's window to the item's if needed, and return the entry to add for it, or None."""
+    """Widen an account's window to the item's if needed. Return the entry that records this, or None."""
     return balance.widen(item.window, now) if item.rolls and item.window > balance.window else None
 
 

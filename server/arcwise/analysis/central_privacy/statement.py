@@ -41,7 +41,7 @@ _STEP = 1e-5
 """Relative precision of a computed epsilon, by which it is rounded up."""
 
 _TRIES = 16
-"""Pairs of nodes that are examined if the dominating pair may be worse than the worst of them."""
+"""How many pairs of nodes are examined if the dominating pair may be worse than every real pair."""
 
 _ORDERS = np.unique(np.concatenate((1 + 2.0 ** np.arange(-4, 1, 0.25), np.geomspace(2, 2e6, 320))))
 """The orders at which divergences are added; the best order for a delta gives the epsilon."""
@@ -231,7 +231,7 @@ def central_witness(
 
 
 class _Curve:
-    """The logarithm of delta by epsilon, for all releases together, with one report of a device in each."""
+    """The logarithm of delta by the value of epsilon, for all releases; a device has a report in each."""
 
     def __init__(self, blanket: Blanket, n: int, local: float, releases: int) -> None:
         self._blanket = blanket

@@ -14,7 +14,7 @@ window leaves at most three pieces. The worst input of an interval is an end, be
 the error with these levels is no larger at other inputs. With m = 2 the window must touch an end of the
 domain at every input, which increases the error of inputs in the middle.
 
-`pieces_search` finds the same optimum without this argument.
+`pieces_search` finds the same optimum by a search that does not rely on this proof.
 
 The best density is not the best of all mechanisms. As a counterexample, let the true output be a for values
 below 1/2 and 1-a for other values. Report the true output with probability ``e^epsilon / (1 + e^epsilon)``,

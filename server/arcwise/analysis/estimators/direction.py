@@ -211,7 +211,7 @@ def arrow_direction(mechanism: Mechanism, arrow: Arrow, level: float, about: str
 
 
 def turned(mechanism: Mechanism, shortest: float) -> float:
-    """Return how far rounding to nodes may move the moment across its direction; 0 if nothing is rounded.
+    """Return how far rounding may move the moment perpendicular to its direction; 0 if nothing is rounded.
 
     The moment is at least `shortest` long. Let R be its length. The sines of the population's angles from the
     direction sum to 0, and those on either side sum to at most ``sqrt(1 - R^2) / 2``. Rounding shrinks them

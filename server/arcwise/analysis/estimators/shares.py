@@ -216,7 +216,7 @@ def cdf_band(survey: Profile, *, level: float = 0.95) -> Band:
         tuple(mechanism.domain.from_unit(units).tolist()),
         tuple(np.minimum(lows, highs).tolist()),
         tuple(np.maximum(lows, highs).tolist()),
-        f"bounds at {len(units)} places that hold together and for every population",
+        f"simultaneous bounds at {len(units)} places, for every population",
         all_notes(survey.few, coarse_notes(mechanism)),
     )
 

@@ -73,7 +73,7 @@ def spread(survey: Survey, *, level: float = 0.95) -> Spread:
     addition from 0 to ``h^2/4``. With fewer than 9 nodes the result is only the interval. All results are
     clipped to [0, length^2/4].
 
-    On a lattice nothing is rounded, and nothing is subtracted. If the numbers have a bias (`_biased`), and
+    On a lattice every value is a node, so nothing is subtracted. If the numbers have a bias (`_biased`), and
     for the clamp placement (`_clamp`), the result is the range of possible variances without a point. The
     standard deviation and the ends of its interval are the square roots of these numbers.
     """
