@@ -67,6 +67,19 @@ def checked_text(text: object, name: str, *, most: int) -> str:
     return normal
 
 
+def check_known(**texts: str | None) -> None:
+    """Raise `TaskError` if a text of a new task has a character that this Python does not know.
+
+    A later version of Unicode may order such characters otherwise or not print them, and refuse the task.
+    """
+    for name, text in texts.items():
+        if text is not None and not text.isprintable():
+            raise TaskError(
+                f"{name} has a character that is newer than this Python: leave it out, or make the task with "
+                f"a newer Python; got {shown(text)}"
+            )
+
+
 def _checked_lateness(value: object, name: str) -> int:
     return checked_integer(name, value, 0, MAX_PERIOD, advice=SECONDS, error=TaskError)
 

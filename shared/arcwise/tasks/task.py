@@ -33,6 +33,7 @@ from arcwise.tasks.goals import checked_goal, mechanism_for, warn_if_coarse
 from arcwise.tasks.optional import (
     MAX_NAME,
     OPTIONAL,
+    check_known,
     checked_optional,
     checked_text,
     optional_from_fields,
@@ -202,6 +203,7 @@ class Task(Document):
             release=release,
             unit=unit,
         )
+        check_known(name=self.name, description=self.description, unit=self.unit)
         if mechanism is not None or self.epsilon > _FINE_BY_DEFAULT:
             warn_if_coarse(self.mechanism, stacklevel=3)  # skips the frame of `explained`
 
