@@ -8,6 +8,7 @@ The relay keeps no log, and forwards only the body and the media type of a reque
 """
 
 import argparse
+import logging
 import os
 from collections.abc import AsyncIterator
 
@@ -78,4 +79,5 @@ if __name__ == "__main__":
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8080)
     given = parser.parse_args()
+    logging.getLogger("aiohttp").setLevel(logging.CRITICAL + 1)  # its errors name the sender's address
     web.run_app(create_app(), host=given.host, port=given.port, access_log=None, print=None)

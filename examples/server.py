@@ -1,6 +1,6 @@
 """Run your own server: the app runs under any ASGI server, and Python code prints the estimates.
 
-uvicorn --app-dir examples server:app
+uvicorn --no-access-log --app-dir examples server:app
 """
 
 from arcwise.analysis import estimate

@@ -1,4 +1,4 @@
-"""A FastAPI app that reports on behalf of its users: ``uvicorn fastapi_app:app``.
+"""A FastAPI app that reports on behalf of its users: ``uvicorn --no-access-log fastapi_app:app``.
 
 DATABASE_URL is the app's PostgreSQL database, and REPORTS_URL an arcwise server. With COLLECT=1 the app
 itself is that server, at the path /arcwise: then REPORTS_URL is http://127.0.0.1:8000/arcwise.
@@ -11,10 +11,11 @@ from asyncio import to_thread
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
-from fastapi import FastAPI, Header, HTTPException
+from fastapi import Body, FastAPI, Header, HTTPException
 
 from arcwise.client import Caps, Circle, Outcome, PostgresLedgers, Task
 from arcwise.client.asgi import Reporting
+from arcwise.errors import LedgerError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -66,13 +67,16 @@ async def consent(x_user: str = Header()) -> dict[str, bool]:
 @app.delete("/consent")
 async def withdraw(x_user: str = Header()) -> dict[str, bool]:
     """Stop reporting for a user. The budget stays spent; a new account would have a whole one."""
-    await reporting.client(x_user).opt_out()
+    try:
+        await reporting.client(x_user).opt_out()
+    except LedgerError as error:  # there is no account, or the database does not answer
+        raise HTTPException(503, "not stopped: try again") from error
     return {"stopped": True}
 
 
 @app.post("/rides")
-async def ride(heading: float, x_user: str = Header()) -> dict[str, str]:
-    """Report the heading of a ride; the ride itself would be stored here."""
+async def ride(heading: float = Body(embed=True), x_user: str = Header()) -> dict[str, str]:
+    """Report the heading of a ride; the ride itself would be stored here. A query would be in access logs."""
     try:
         outcome = await reporting.client(x_user).report("heading", heading)
     except ValueError as error:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "web"
 HEADING = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=2.0))
+RIDE = {"heading": 12}
 
 
 @pytest.fixture
@@ -146,19 +147,20 @@ def test_the_fastapi_app_reports_to_the_server_that_is_mounted_in_it(
                     assert thread.is_alive()
                     time.sleep(0.01)
                 user = {"X-User": "anna"}
-                assert http.post("/rides?heading=12", headers=user).json() == {"outcome": "failed"}
+                assert http.post("/rides", headers=user, json=RIDE).json() == {"outcome": "failed"}
+                assert http.delete("/consent", headers=user).status_code == 503
                 assert http.put("/consent", headers=user).json() == {"made": True}
-                outcomes = [http.post("/rides?heading=12", headers=user).json()["outcome"] for _ in range(4)]
+                outcomes = [http.post("/rides", headers=user, json=RIDE).json()["outcome"] for _ in range(4)]
                 assert outcomes == ["accepted"] * 3 + ["capped"]
-                assert http.post("/rides?heading=nan", headers=user).status_code == 422
+                assert http.post("/rides", headers=user, json={"heading": "x"}).status_code == 422
                 assert http.get("/arcwise/v1/tasks").json()["tasks"][0]["name"] == "heading"
                 while asyncio.run(module.reporting.uplink.counters()).sent < 3:  # acknowledged
                     assert thread.is_alive()
                     time.sleep(0.01)
                 assert http.delete("/consent", headers=user).json() == {"stopped": True}
-                assert http.post("/rides?heading=12", headers=user).json() == {"outcome": "opted-out"}
+                assert http.post("/rides", headers=user, json=RIDE).json() == {"outcome": "opted-out"}
                 assert http.put("/consent", headers=user).json() == {"made": False}
-                assert http.post("/rides?heading=12", headers=user).json() == {"outcome": "capped"}
+                assert http.post("/rides", headers=user, json=RIDE).json() == {"outcome": "capped"}
         finally:
             server.should_exit = True
             thread.join(60)
@@ -188,17 +190,20 @@ def test_the_django_app_reports_for_its_users(monkeypatch: pytest.MonkeyPatch) -
         browser = Browser()
         user = {"HTTP_X_USER": "anna"}
         try:
+            assert browser.delete("/consent", **user).status_code == 503
             assert browser.put("/consent", **user).json() == {"made": True}
-            outcomes = [browser.post("/rides?heading=12", **user).json()["outcome"] for _ in range(4)]
+            outcomes = [
+                browser.post("/rides", RIDE, "application/json", **user).json()["outcome"] for _ in range(4)
+            ]
             assert [Outcome(outcome) for outcome in outcomes] == [Outcome.ACCEPTED] * 3 + [Outcome.CAPPED]
-            assert browser.post("/rides?heading=x", **user).status_code == 422
+            assert browser.post("/rides", {"heading": "x"}, "application/json", **user).status_code == 422
             assert browser.get("/rides", **user).status_code == 405
             assert uplink.flush(60)
             assert sum(len(batch.codes) for batch in transport.batches) == 3
             assert browser.delete("/consent", **user).json() == {"stopped": True}
-            assert browser.post("/rides?heading=12", **user).json() == {"outcome": "opted-out"}
+            assert browser.post("/rides", RIDE, "application/json", **user).json() == {"outcome": "opted-out"}
             assert browser.put("/consent", **user).json() == {"made": False}
-            assert browser.post("/rides?heading=12", **user).json() == {"outcome": "capped"}
+            assert browser.post("/rides", RIDE, "application/json", **user).json() == {"outcome": "capped"}
         finally:
             uplink.close()
             reporting.ledgers().close()

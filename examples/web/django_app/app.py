@@ -6,6 +6,7 @@ database, and REPORTS_URL an arcwise server.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -16,6 +17,8 @@ from django.core.wsgi import get_wsgi_application
 from django.http import HttpResponseNotAllowed, JsonResponse
 from django.urls import path
 from reporting import client_of, ledgers
+
+from arcwise.errors import LedgerError
 
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponseBase
@@ -43,7 +46,10 @@ def consent(request: HttpRequest) -> HttpResponseBase:
         client_of(user).opt_in()
         return JsonResponse({"made": made})
     if request.method == "DELETE":
-        client_of(user).opt_out()
+        try:
+            client_of(user).opt_out()
+        except LedgerError:  # there is no account, or the database does not answer
+            return JsonResponse({"error": "not stopped: try again"}, status=503)
         return JsonResponse({"stopped": True})
     return HttpResponseNotAllowed(["PUT", "DELETE"])
 
@@ -52,9 +58,10 @@ def rides(request: HttpRequest) -> HttpResponseBase:
     """Report the heading of a ride; the ride itself would be stored here."""
     if request.method != "POST":
         return HttpResponseNotAllowed(["POST"])
-    try:
-        outcome = client_of(user_of(request)).report("heading", float(request.GET["heading"]))
-    except (KeyError, ValueError):
+    client = client_of(user_of(request))
+    try:  # from the body, because a query would be in access logs
+        outcome = client.report("heading", float(json.loads(request.body)["heading"]))
+    except (KeyError, TypeError, ValueError):
         return JsonResponse({"error": "heading must be a number"}, status=422)
     return JsonResponse({"outcome": outcome.value})
 
