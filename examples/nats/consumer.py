@@ -26,6 +26,7 @@ from nats.js.errors import NotFoundError
 
 from arcwise.client.delivery import retry_after_seconds
 from arcwise.errors import WireError
+from arcwise.urls import checked_url, is_loopback_url
 from arcwise.wire import MEDIA_TYPE, decode_batch
 
 if TYPE_CHECKING:
@@ -106,7 +107,11 @@ class Server:
         headers = {"Content-Type": MEDIA_TYPE} | ({"Authorization": f"Bearer {key}"} if key else {})
         limits = httpx.Limits(max_connections=32)
         self._http = httpx.AsyncClient(
-            base_url=url, headers=headers, limits=limits, timeout=httpx.Timeout(30.0, pool=None)
+            base_url=checked_url(url, "--server", insecure=False),
+            headers=headers,
+            limits=limits,
+            timeout=httpx.Timeout(30.0, pool=None),
+            trust_env=not is_loopback_url(url),  # a proxy of the environment would get the key
         )
 
     async def take(self, bodies: list[bytes]) -> list[Answer]:
@@ -180,8 +185,13 @@ async def make_stream(stream: JetStreamContext) -> None:
             discard=DiscardPolicy.NEW,  # a full stream refuses, so that devices keep their reports
         )
         return
-    if found.retention != RetentionPolicy.WORK_QUEUE or found.discard != DiscardPolicy.NEW:
-        raise SystemExit(f"the stream {STREAM} must have workqueue retention and discard new: recreate it")
+    kept = found.retention == RetentionPolicy.WORK_QUEUE and found.discard == DiscardPolicy.NEW
+    forgets = found.max_age or (found.max_msgs_per_subject or 0) > 0 or found.storage != StorageType.FILE
+    if not kept or forgets:
+        raise SystemExit(
+            f"the stream {STREAM} must have workqueue retention, discard new and file storage, and no limit "
+            "of age or by subject: recreate it"
+        )
 
 
 async def consume(servers: str, sink: Sink, *, until_idle: bool) -> int:
