@@ -15,6 +15,7 @@ import pytest
 
 from arcwise.domains import Circle, Interval
 from arcwise.errors import StoreError
+from arcwise.server.routes import tasks
 from arcwise.server.settings import STORED_TASKS
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
@@ -304,3 +305,21 @@ async def test_what_was_read_before_a_close_does_not_undo_it(
     await watching
     assert answer.json()["closed"] is not None
     assert (await http.get("/v1/tasks")).json()["closed"] == {DELAY.id: answer.json()["closed"]}
+
+
+async def test_simultaneous_listings_make_each_text_once(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    text = tasks._text
+
+    def slowly(task: Task) -> bytes:
+        made.append(task.id)
+        time.sleep(0.05)
+        return text(task)
+
+    monkeypatch.setattr(tasks, "_text", slowly)
+    http = await serve([HEADING, DELAY])
+    answers = await asyncio.gather(*(http.get("/v1/tasks") for _ in range(20)))
+    assert [len(answer.json()["tasks"]) for answer in answers] == [2] * 20
+    assert len(made) == len(set(made)) == 2

@@ -87,13 +87,16 @@ def reader_routes(runtime: Runtime) -> APIRouter:
     """Return the routes for readers."""
     router = APIRouter(tags=["tasks"])
     texts: dict[str, bytes] = {}  # by task id
+    making = asyncio.Lock()  # many requests for the same text would make it many times
 
     async def as_json(task_ids: Iterable[str]) -> list[bytes]:
         """Return the JSON of tasks, as in their files; it is kept, because tables are megabytes of digits."""
         ids = list(task_ids)
         for task_id in ids:
             if task_id not in texts:
-                texts[task_id] = await asyncio.to_thread(_text, runtime.catalogue.tasks[task_id])
+                async with making:
+                    if task_id not in texts:
+                        texts[task_id] = await asyncio.to_thread(_text, runtime.catalogue.tasks[task_id])
         return [texts[task_id] for task_id in ids]
 
     @router.get(
