@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from arcwise.analysis.likelihood.maximum import Fitted, Model
     from arcwise.typing import BoolArray, FloatArray
 
-_WORK = 50_000
-"""Largest product of the codes set aside and all codes: each code set aside takes several fits."""
+_WORK = 150_000
+"""Product of fits and codes from which no further code is set aside: a sender can make any counts."""
 
 _FILLS = 50
 _FILLED = 0.01
@@ -55,19 +55,21 @@ def excess_codes(  # noqa: PLR0917
     A surplus distorts the fit, so that innocent codes elsewhere look suspicious. So the code with the largest
     residual is set aside, together with its information about the population, and the model is fitted again
     to the remaining codes. This repeats until no residual exceeds the critical value, or a quarter of the
-    codes, or 50,000 divided by the number of codes, are set aside.
+    codes are set aside, or the fits have taken too long (`_WORK`).
     """
-    aside = certain.copy()
+    aside, fits = certain.copy(), 0
     while True:
         if aside.any():
-            fitted = _without(model, counts, fitted, aside)
+            fitted, taken = _without(model, counts, fitted, aside)
+            fits += taken
         expected = _honest(counts, fitted.codes, aside) * fitted.codes
         spread = np.sqrt(expected)
         excess = np.divide(counts - expected, spread, out=np.zeros_like(counts), where=spread > 0)
         worst = int(np.argmax(np.where(aside, -np.inf, excess)))
         if (
             excess[worst] <= critical
-            or aside.sum() >= min(len(counts) // 4, _WORK // len(counts))
+            or aside.sum() >= len(counts) // 4
+            or fits * len(counts) >= _WORK
             or counts.sum() == counts[aside].sum()
         ):
             break
@@ -89,18 +91,21 @@ def _honest(counts: FloatArray, codes: FloatArray, aside: BoolArray) -> float:
     return float(counts[~aside].sum()) / share if share else 0.0
 
 
-def _without(model: Model, counts: FloatArray, fitted: Fitted, aside: BoolArray) -> Fitted:
-    """Return the most likely model of the codes that are not set aside; the others are missing data."""
+def _without(model: Model, counts: FloatArray, fitted: Fitted, aside: BoolArray) -> tuple[Fitted, int]:
+    """Return the most likely model of the codes that are not set aside, and the number of fits it took.
+
+    The codes set aside are missing data.
+    """
     rest = np.where(aside, 0.0, counts)
     known = float(rest.sum())
     if not known:
-        return fitted
+        return fitted, 0
     previous = np.zeros_like(counts)
-    for _ in range(_FILLS):
+    for taken in range(_FILLS):
         missing = np.where(aside, fitted.codes, 0.0)
         filled = rest + _honest(counts, fitted.codes, aside) * missing
         if np.abs(filled - previous).sum() <= _FILLED * math.sqrt(known):
-            break
+            return fitted, taken
         previous = filled
         fitted = model.fit(filled)
-    return fitted
+    return fitted, _FILLS
