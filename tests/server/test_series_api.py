@@ -111,15 +111,15 @@ async def test_points_that_may_not_be_asked_for(serve: Serve) -> None:
 
 
 ASKED = ("from", "to", "level", "share", "target", "reports_per_device", "memoised")
-MORE = ("quantiles", "simultaneous")
+MORE = ("quantile", "quantiles", "simultaneous")
 
 
 async def test_parameters_are_in_the_openapi_document(serve: Serve) -> None:
     http = await serve(TASKS)
     paths = (await http.get("/openapi.json")).json()["paths"]
     for path, names in (
-        ("estimate", ["task", *ASKED, "bands", "origin"]),
-        ("picture.{form}", ["task", "form", *ASKED, "bands", "origin"]),
+        ("estimate", ["task", *ASKED, "bands", "origin", "quantile"]),
+        ("picture.{form}", ["task", "form", *ASKED, "bands", "origin", "quantile"]),
         ("series", ["task", *ASKED[:2], "every", *ASKED[2:], "origin", *MORE]),
         ("fit", ["task", "from", "to", *ASKED[-2:]]),
     ):

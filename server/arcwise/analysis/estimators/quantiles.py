@@ -414,7 +414,7 @@ def quantile_ends(bounds: Evidence, level: float, most: float, *, cut: float = 0
 
     The steps are fine up to `most` standard errors. On a circle the line starts at `cut`, in turns.
     """
-    line = _Line(bounds, cut)
+    line = _Line(bounds, cut, LEVELS)
     ends = line.ends(level)
     return [
         Ends(line.steps(low, most), line.steps(high, most), low.root)

@@ -139,9 +139,7 @@ def _counts(
     strange = connection.execute(
         "SELECT DISTINCT code FROM counts WHERE task = %s AND (code < 0 OR code >= %s)", (number, codes)
     ).fetchall()
-    problems += [
-        f"task {task.id}: counts of code {code}, which the task does not have" for (code,) in strange
-    ]
+    problems += [f"task {task.id}: counts of code {code}, which the task lacks" for (code,) in strange]
     # Row by row, because errors in several shards could hide one another.
     strange = connection.execute(
         "SELECT DISTINCT epoch FROM counts WHERE task = %s AND reports NOT BETWEEN 0 AND %s ORDER BY epoch",
