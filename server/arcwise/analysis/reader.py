@@ -193,7 +193,7 @@ class Reader:
             reports_per_device=reports_per_device,
             memoised=memoised,
             quantile=() if isinstance(quantiles, bool) else quantiles,
-            quantiles=isinstance(quantiles, bool) and quantiles,
+            quantiles=quantiles is True,
             origin=origin,
             simultaneous=simultaneous,
         )

@@ -136,10 +136,10 @@ def series(
     sampled = check_sampled(sampled)
     simultaneous = checked_bool("simultaneous", simultaneous)
     levels = () if isinstance(quantiles, bool) else checked_levels(quantiles)
-    quantiles = quantiles if isinstance(quantiles, bool) else bool(levels)
     period = task.domain.length if task.domain.circular else None
     if period is None:
         check_no_origin(origin)
+    quantiles = quantiles is True or bool(levels)
     if period is not None and quantiles and origin is None:
         raise ParameterError("origin must be given for quantiles on a circle: they are counted from it")
     quantiles = quantiles or origin is not None

@@ -323,13 +323,12 @@ class _Reader:
     def levels(self, texts: list[str]) -> tuple[float, ...]:
         """Return the levels of the quantiles that were requested, each once."""
         try:
-            checked = checked_levels([_number(text) for text in texts])
+            return checked_levels([_number(text) for text in texts])
         except ParameterError:
             raise _invalid(
                 "quantile must be a number between 0 and 1 with at most six significant digits, given at "
                 f"most {MOST_LEVELS} times."
             ) from None
-        return checked
 
     def shares(self, texts: list[str]) -> tuple[tuple[float, float], ...]:
         """Return the pairs of values that shares were requested for, each pair once."""
